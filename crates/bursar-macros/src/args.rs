@@ -1,7 +1,10 @@
-//! What may stand in the brackets of the attribute.
+//! The arguments of the attribute.
+//!
+//! Room: surface.
 //!
 //! # Invariant
-//! Whatever is accepted here makes an expansion that compiles and ends: the interval is a number from 1 to `u32::MAX`, the crate a path.
+//! Every accepted argument makes an expansion that compiles and ends: the interval is a number from 1 to `u32::MAX`,
+//! the crate a path.
 
 use syn::{
     Error, Ident, LitInt, Path, Result, Token,
@@ -12,20 +15,20 @@ use syn::{
 
 /// `#[budgeted(interval = 512, crate = path::to::bursar)]`.
 pub(crate) struct Args {
-    /// Iterations between two checks; none: what the runtime says.
+    /// Iterations between two checks; none: the runtime's interval.
     pub(crate) interval: Option<u32>,
-    /// Where the facade is.
-    pub(crate) home: Path,
+    /// The path of the facade crate.
+    pub(crate) facade: Path,
 }
 
 impl Parse for Args {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
-        let (mut interval, mut home) = (None, None);
+        let (mut interval, mut facade) = (None, None);
         while !input.is_empty() {
             let name = input.call(Ident::parse_any)?;
             let again = match name.to_string().as_str() {
                 "interval" => interval.replace(parse_interval(&name, input)?).is_some(),
-                "crate" => home.replace(parse_home(&name, input)?).is_some(),
+                "crate" => facade.replace(parse_facade(&name, input)?).is_some(),
                 "skip" => return Err(Error::new(name.span(), SKIP_ALONE)),
                 other => return Err(Error::new(name.span(), unknown(other))),
             };
@@ -36,7 +39,7 @@ impl Parse for Args {
                 input.parse::<Token![,]>()?;
             }
         }
-        Ok(Self { interval, home: home.unwrap_or_else(|| parse_quote!(::bursar)) })
+        Ok(Self { interval, facade: facade.unwrap_or_else(|| parse_quote!(::bursar)) })
     }
 }
 
@@ -70,7 +73,7 @@ fn parse_interval(name: &Ident, input: ParseStream<'_>) -> Result<u32> {
     }
 }
 
-fn parse_home(name: &Ident, input: ParseStream<'_>) -> Result<Path> {
+fn parse_facade(name: &Ident, input: ParseStream<'_>) -> Result<Path> {
     let example = "crate = path::to::bursar";
     equals(name, input, example)?;
     let no_path = |error: Error| {
@@ -97,11 +100,11 @@ mod tests {
         for text in ["interval = 512, crate = a::b", "crate = a::b, interval = 512,"] {
             let args: Args = syn::parse_str(text).unwrap();
             assert_eq!(args.interval, Some(512), "{text}");
-            assert_eq!(args.home.to_token_stream().to_string(), "a :: b", "{text}");
+            assert_eq!(args.facade.to_token_stream().to_string(), "a :: b", "{text}");
         }
         let args: Args = syn::parse_str("").unwrap();
         assert_eq!(args.interval, None);
-        assert_eq!(args.home.to_token_stream().to_string(), ":: bursar");
+        assert_eq!(args.facade.to_token_stream().to_string(), ":: bursar");
     }
 
     #[test]

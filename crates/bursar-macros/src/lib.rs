@@ -1,18 +1,20 @@
-//! The attribute that makes ordinary functions answer to their budget.
+//! The attribute `#[budgeted]`, which makes ordinary functions obey their budget.
+//!
+//! Room: interface.
 #![forbid(unsafe_code)]
 
 mod args;
+mod instrument;
 mod items;
 mod plain;
-mod weave;
 
 use proc_macro::TokenStream;
 use quote::{ToTokens, quote};
 use syn::{Item, parse_macro_input, parse_quote};
 
-use crate::{args::Args, weave::Weaver};
+use crate::{args::Args, instrument::Instrumenter};
 
-/// Puts yield checks into a function, so that it answers to its budget and to cancellation without calling `checkpoint()`.
+/// Puts yield checks into a function, so that it obeys its budget and cancellation without calling `checkpoint()`.
 ///
 /// ```
 /// use bursar::{budgeted, nursery};
@@ -36,12 +38,12 @@ use crate::{args::Args, weave::Weaver};
 /// | iteration of `for`, `while`, `while let`, `loop` | 1 operation | every 1024th, or as the runtime or `interval` says |
 /// | `.await` | nothing | every time, before it waits |
 ///
-/// A check may let others run, stop the task until it is recharged, or end it by unwinding, as `checkpoint()` does.
+/// A check may let other tasks run, stop the task until it is recharged, or end it by unwinding, as `checkpoint()` does.
 ///
-/// # Where it stands
+/// # Where to write it
 ///
 /// On a `fn`: free or a method, async, generic, unsafe. On an `impl`, a `trait` or a `mod { … }` it means every function in it, those of inner impls, traits
-/// and mods too; `#[budgeted(skip)]` exempts one, and one with an attribute of its own goes by that.
+/// and mods too; `#[budgeted(skip)]` exempts one, and a function with its own attribute follows that.
 ///
 /// ```
 /// use bursar::budgeted;
@@ -66,21 +68,22 @@ use crate::{args::Args, weave::Weaver};
 /// assert_eq!(Buffer::new().zeros(), 0);
 /// ```
 ///
-/// Closures and async blocks in which there are loops or awaits count for themselves; entering one is a call. Functions inside a function are left alone unless they
-/// have the attribute, and constants always.
+/// Closures and async blocks that contain loops or awaits have a counter of their own; entering one is a call.
+/// Functions inside a function are left alone unless they have the attribute, and constants always.
 ///
 /// # Arguments
 ///
-/// - `interval = 512`: so many iterations between two checks, from 1 to 4,294,967,295. Small ones stop sooner and cost more.
+/// - `interval = 512`: the number of iterations between two checks, from 1 to 4,294,967,295. Small ones stop sooner and cost more.
 /// - `crate = path::to::bursar`: where the facade is, if not at `::bursar`.
 ///
 /// # What it cannot see
 ///
-/// - What macros are given: a loop in the arguments of `vec![…]` or `println!(…)` is not checked. Bind its value before.
+/// - Arguments of macros: a loop in the arguments of `vec![…]` or `println!(…)` is not checked. Bind its value before.
 /// - Loops that are not written here, in iterator adaptors such as `for_each` and `sum`, or in functions without the attribute. Write a `for` loop, or
 ///   call a budgeted function from the closure.
-/// - A loop the compiler would have vectorised is not, once it counts; unless it goes through a range, `for i in a..b`, and only computes: such a loop is checked once in a
-///   stretch of iterations. Else leave the attribute off the innermost function and put it on the one that calls it, block by block.
+/// - A loop that counts operations is not vectorised by the compiler. The exception is a loop over a range,
+///   `for i in a..b`, that only computes: it is checked once in a chunk of iterations. Else leave the attribute off the
+///   innermost function and put it on the one that calls it, block by block.
 ///
 /// # What is refused
 ///
@@ -100,14 +103,14 @@ use crate::{args::Args, weave::Weaver};
 /// extern "C" fn callback() {}
 /// ```
 ///
-/// What is no function:
+/// An item that is not a function:
 ///
 /// ```compile_fail
 /// #[bursar::budgeted]
 /// struct Account;
 /// ```
 ///
-/// A `const fn` among others, if nobody exempts it:
+/// A `const fn` among others that is not exempt:
 ///
 /// ```compile_fail
 /// struct Account;
@@ -128,7 +131,7 @@ use crate::{args::Args, weave::Weaver};
 /// }
 /// ```
 ///
-/// An interval that never ends, and words it does not know:
+/// An interval of zero, and unknown arguments:
 ///
 /// ```compile_fail
 /// #[bursar::budgeted(interval = 0)]
@@ -147,25 +150,25 @@ use crate::{args::Args, weave::Weaver};
 #[proc_macro_attribute]
 pub fn budgeted(args: TokenStream, item: TokenStream) -> TokenStream {
     let untouched = proc_macro2::TokenStream::from(item.clone());
-    let Args { interval, home } = match syn::parse(args) {
+    let Args { interval, facade } = match syn::parse(args) {
         Ok(args) => args,
         Err(error) => return refuse(error, untouched),
     };
     let mut item = parse_macro_input!(item as Item);
-    let weaver = Weaver { fuel: parse_quote!(#home::__budget::Fuel), interval };
-    match items::budget(&mut item, &weaver) {
+    let instrumenter = Instrumenter { fuel: parse_quote!(#facade::__budget::Fuel), interval };
+    match items::budget(&mut item, &instrumenter) {
         Ok(()) => item.into_token_stream().into(),
         Err(error) => refuse(error, untouched),
     }
 }
 
-/// The refusal, and the item as it was: without it everything that uses it would be an error too.
+/// The error, and the item as it was: without the item all code that uses it would be an error too.
 fn refuse(error: syn::Error, untouched: proc_macro2::TokenStream) -> TokenStream {
     let error = error.into_compile_error();
     quote!(#error #untouched).into()
 }
 
-/// Crates of the edition before, where temporaries of the last expression outlive the locals.
+/// Crates of the 2021 edition, where temporaries of the last expression outlive the locals.
 ///
 /// ```edition2021
 /// #![deny(warnings, unused)]

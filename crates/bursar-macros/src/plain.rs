@@ -1,12 +1,16 @@
-//! Loops that do nothing but compute: they need no check in every turn.
+//! Loops that do nothing but compute: they need no check in every iteration.
+//!
+//! Room: decisions.
 //!
 //! # Invariant
-//! A loop is plain only if each of its turns ends by itself, soon, and takes no memory: so nothing is put off by looking up once in a stretch of turns. And its
-//! body is left only at its end or by `continue`, so the number of turns is known beforehand.
+//! A loop is plain only if each of its iterations ends by itself, soon, and allocates nothing: so one check for a chunk
+//! of iterations delays nothing. And its body is left only at its end or by `continue`, so the number of iterations is
+//! known beforehand.
 //!
 //! # Why it holds
-//! What is allowed is listed; whatever is not, a call, a macro, a loop inside, `break`, `return`, `?`, makes the loop an ordinary one. Operators and
-//! the methods below may be overloaded and do more: then a check comes later than it should, by at most one interval.
+//! What is allowed is listed. Everything else (a call, a macro, an inner loop, `break`, `return`, `?`) makes the loop
+//! an ordinary one. Operators and the methods below may be overloaded and do more: then a check comes later than it
+//! should, by at most one interval.
 
 use syn::{Block, Expr, ExprForLoop, RangeLimits, Stmt};
 
@@ -47,7 +51,7 @@ const METHODS: &[&str] = &[
     "wrapping_sub",
 ];
 
-/// Whether it counts through a range, and does nothing else but compute.
+/// Whether it iterates over a range, and does nothing else but compute.
 pub(crate) fn is_plain(node: &ExprForLoop) -> bool {
     let counts = match &*node.expr {
         Expr::Range(range) => {
@@ -134,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_may_take_long_leave_or_take_memory_is_not() {
+    fn what_may_take_long_or_leave_or_allocate_is_not_plain() {
         let ordinary: [ExprForLoop; 14] = [
             parse_quote!(for x in items {
                 sum += x;

@@ -279,7 +279,7 @@
 //! A [`Budget`] counts five things: operations, bytes, spawns, channel operations and calls of the system. A nursery that is given one
 //! ([`NurseryOptions::budget`]) has a pool; its tasks draw their shares from it and bring back what they do not spend. A nursery inside a task that has a budget takes its
 //! pool out of that task's, so nobody gets more by nesting. Who has spent what it has stops. Then the pool gives another share, or [a handler](NurseryOptions::on_exhausted), [a
-//! treasurer](Nursery::treasury) or a [`CapBudget`] does, or a nursery further out; if nobody can, the task ends with [`Reason::BudgetExhausted`], which names what was spent.
+//! budget supervisor](Nursery::budget_supervisor) or a [`CapBudget`] does, or a nursery further out; if nobody can, the task ends with [`Reason::BudgetExhausted`], which names what was spent.
 //!
 //! Spawns, channels, sockets, files and [`unblock`] are charged where they happen. Loops and calls are charged in functions marked [`budgeted`], and wherever
 //! [`charge`] or [`checkpoint`] is called; memory if the program's allocator is a [`BudgetedAlloc`].
@@ -472,8 +472,8 @@ pub use sched_tasks::{
 // ---- what tasks may spend ----
 #[doc(inline)]
 pub use sched_tasks::{
-    Answer, Budget, BudgetedAlloc, CHILD_BUDGET, Component, Exhausted, Operation, Pool, Recharge, Settlement, Treasury,
-    UNLIMITED, budget_left, charge, recharge,
+    Answer, Budget, BudgetSupervisor, BudgetedAlloc, CHILD_BUDGET, Component, Exhausted, Operation, Pool, Recharge,
+    Settlement, UNLIMITED, budget_left, charge, recharge,
 };
 
 // ---- what tasks may do ----

@@ -1,6 +1,6 @@
-//! The end of the process, with one line that says who ran out of stack.
+//! Ends the process with one line that names the fiber that ran out of stack.
 //!
-//! Room: mechanism. Runs in signal handlers: allocates nothing, takes no lock.
+//! Room: mechanism. Knows how to write from a signal handler, without allocating or locking; knows nothing of tasks.
 
 use std::fmt::{self, Write};
 
@@ -32,7 +32,7 @@ impl Write for Line {
     }
 }
 
-/// Ends the process with one line that says who ran out of stack. Allocates nothing: it runs in a
+/// Ends the process with one line that names the fiber that ran out of stack. Allocates nothing: it runs in a
 /// signal handler.
 #[cold]
 pub(crate) fn abort(header: &Header, instruction: usize, who: Line, reason: &str) -> ! {

@@ -1,9 +1,11 @@
 //! `std::thread::panicking` for one stack at a time.
 //!
-//! Room: mechanism. The standard library counts the panics under way per *thread*. A fiber that
-//! stops in the middle of an unwinding, in a destructor, leaves its count behind, and whoever
-//! runs next on the thread would take it for its own: a `std::sync::Mutex` that is unlocked then
-//! is poisoned, though nobody panicked who held it.
+//! Room: mechanism. Knows how the standard library counts panics; knows nothing of whose panic it is.
+//!
+//! The standard library counts the panics under way per *thread*. A fiber that stops in the
+//! middle of an unwinding, in a destructor, leaves its count behind, and the next fiber on the
+//! thread would take it for its own: a `std::sync::Mutex` that is unlocked then is poisoned,
+//! though its holder did not panic.
 //!
 //! # Invariant
 //! Between [`PanicsAside::take`] and [`PanicsAside::put_back`] the thread does not count the panic
@@ -12,10 +14,10 @@
 //! # Why it holds
 //! The count cannot be set, but it can be moved: it rises where an unwinding begins and falls
 //! where one is caught, each time on the thread that runs at that moment. A *ladder* is a fiber
-//! with unwindings in it that stopped halfway, one inside the other: each was counted where it
-//! began, and is counted off where the ladder is resumed. So to climb down a rung takes one off
-//! this thread, and to climb up adds one. The first rungs are climbed on a thread that ends:
-//! its count ends with it. The sum over all threads is right at any time.
+//! with nested unwindings that stopped halfway. Each was counted where it began, and is
+//! subtracted where the ladder is resumed. So climbing down a rung takes one off this thread's
+//! count, and climbing up adds one. The first rungs are climbed on a thread that ends: its count
+//! ends with it. The sum over all threads is right at any time.
 //!
 //! A ladder moves between threads, as no other fiber may. It runs this file and the unwinder:
 //! no value of a user is on it, and what reads thread-locals is called, not inlined.
@@ -37,7 +39,7 @@ const RUNGS: usize = 64;
 /// For all rungs, also without optimisation.
 const STACK_BYTES: usize = 512 << 10;
 
-/// What a new thread takes of the caller's stack; who has less does without.
+/// What a new thread takes of the caller's stack; a caller with less does without.
 const ROOM_BYTES: usize = 32 << 10;
 
 const UP: usize = 0;
@@ -80,7 +82,7 @@ impl Ladder {
     }
 }
 
-/// Waits on rung `rung`, and climbs up from there and back, until it is told to go down.
+/// Waits on rung `rung`, and climbs up from there and back, until the next move is down.
 #[inline(never)]
 fn stand(rung: usize) {
     struct Rung(usize);
@@ -89,7 +91,7 @@ fn stand(rung: usize) {
             stand(self.0);
         }
     }
-    while told(rung) == UP {
+    while next_move(rung) == UP {
         let landed = catch_unwind(|| {
             let _rung = Rung(rung + 1);
             resume_unwind(Box::new(()));
@@ -100,7 +102,7 @@ fn stand(rung: usize) {
 
 /// Stops; the next thing it reads of a thread may be another thread's, so nothing of that is kept beyond this call.
 #[inline(never)]
-fn told(rung: usize) -> usize {
+fn next_move(rung: usize) -> usize {
     suspend(rung)
 }
 
@@ -110,10 +112,10 @@ fn told(rung: usize) -> usize {
 pub struct PanicsAside(());
 
 impl PanicsAside {
-    /// Takes the one panic under way on this thread aside. None if there is none or there are several, whose owners nobody can tell apart; or if the system
+    /// Takes the one panic under way on this thread aside. None if there is none or there are several, whose owners cannot be told apart; or if the system
     /// gives no thread, or no memory, for it.
     ///
-    /// The caller is in the middle of that panic: it is nobody else's on the thread.
+    /// The caller is in the middle of that panic: it belongs to no other fiber of the thread.
     #[cold]
     pub fn take() -> Option<Self> {
         if !thread::panicking() || !climb_down() {
@@ -132,7 +134,7 @@ impl PanicsAside {
     pub fn put_back(self) {
         let mut ladders = ladders();
         let free = ladders.iter_mut().find(|ladder| ladder.rungs < RUNGS);
-        free.expect("somebody climbed down to take it").climb(UP);
+        free.expect("a climb down took it").climb(UP);
     }
 }
 

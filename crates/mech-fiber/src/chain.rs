@@ -74,7 +74,7 @@ pub(crate) unsafe fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context:
     if !PREVIOUS.known.load(Ordering::Acquire) {
         return die(signal, sent);
     }
-    // SAFETY: `known` is set after the write, and nobody writes again.
+    // SAFETY: `known` is set after the write, and nothing writes it again.
     let action = unsafe { (*PREVIOUS.action.get()).assume_init_ref() };
     match action.sa_sigaction {
         libc::SIG_DFL => die(signal, sent),

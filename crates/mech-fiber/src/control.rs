@@ -20,7 +20,7 @@
 //! addition speaks for x87 too.
 //!
 //! # Limits
-//! Not seen: exceptions unmasked, and an x87 word changed alone. Whoever needs these kept apart
+//! Not seen: exceptions unmasked, and an x87 word changed alone. A program that needs these kept apart
 //! calls [`keep_control_words_exactly`], and every switch takes the slow way, some 20 ns. So do
 //! programs that flush denormals throughout (`-ffast-math`). The addition sets sticky flags,
 //! which the ABI leaves to the caller.

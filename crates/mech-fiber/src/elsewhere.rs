@@ -1,6 +1,7 @@
-//! Unixes without a handler for overflows: the guard still stops the overflow, and the process with it.
+//! Unixes without a handler for overflows: the guard still stops the overflow, and the process with it. The same names
+//! as `overflow.rs` and `thread.rs`, so that callers need no `cfg`.
 //!
-//! Room: mechanism. The same names as `overflow.rs` and `thread.rs`, so that callers need no `cfg`.
+//! Room: mechanism.
 
 use crate::StackError;
 
@@ -13,10 +14,10 @@ pub enum OnOverflow {
     Leave,
 }
 
-/// Says who runs on the current fiber. Never called on this system.
+/// Writes which task runs on the current fiber. Never called on this system.
 pub type OverflowHook = fn(&mut dyn std::fmt::Write) -> OnOverflow;
 
-/// Ignored: nothing goes on after an overflow.
+/// Ignored: nothing continues after an overflow.
 ///
 /// # Safety
 /// None needed.

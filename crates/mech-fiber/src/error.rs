@@ -1,6 +1,6 @@
-//! What can go wrong at the door of this crate.
+//! Errors of this crate. Each message says what was asked, what the limit is, and what to do.
 //!
-//! Room: mechanism. Values in, one sentence out: what was asked, what the limit is, what to do.
+//! Room: values.
 
 use std::fmt;
 use std::io;

@@ -1,6 +1,6 @@
 //! Entering and leaving a stack: the hot path of the whole system.
 //!
-//! Room: mechanism. Knows one stack at a time; who is resumed next is decided above.
+//! Room: mechanism. Knows one stack at a time; knows nothing of which fiber is resumed next.
 //!
 //! # Invariant
 //! A fiber's frames are touched by one thread only, and live until `main` returned or unwound,
@@ -132,8 +132,9 @@ impl Fiber {
         }
     }
 
-    /// The same for a caller that is no fiber and has not changed the floating-point control words: a scheduler's own loop, which calculates nothing and to which
-    /// every fiber returns with the default words, and whose own stack has room. Saves one of the two looks at the words, and the one at the stack.
+    /// The same for a caller that is no fiber and has not changed the floating-point control words: a scheduler's own
+    /// loop, which calculates nothing, whose stack has room, and to which every fiber returns with the default words.
+    /// Saves one of the two checks of the words, and the check of the stack.
     #[inline(always)]
     pub fn resume_from_defaults(&mut self, word: usize) -> Step {
         debug_assert!(control::are_default(), "the caller changed its control words; use `resume`");
@@ -151,7 +152,7 @@ impl Fiber {
         self.switch_to(word, before)
     }
 
-    /// Runs the fiber; `before` is the header that is current meanwhile set aside.
+    /// Runs the fiber. `before` is the header of the caller, which becomes current again afterwards.
     #[inline(always)]
     fn switch_to(&mut self, word: usize, before: *const Header) -> CoroutineResult<usize, usize> {
         if self.coroutine.done() {
@@ -301,8 +302,7 @@ pub fn remaining_bytes() -> Option<usize> {
     Some(stack_pointer().saturating_sub(low))
 }
 
-/// Whether `bytes` of the running fiber's stack are left below the caller. Outside fibers it is not
-/// known, and yes.
+/// Whether `bytes` of the running fiber's stack are left below the caller. True outside fibers, where it is not known.
 ///
 /// For code about to take a lock or to leave something half done: it can fail before it begins.
 #[inline(always)]
@@ -316,8 +316,8 @@ pub fn has_room(bytes: usize) -> bool {
     stack_pointer() >= low + bytes
 }
 
-/// An address below which less than `bytes` of the running fiber's stack may be left; 0 outside fibers. To be compared with
-/// [`stack_pointer`], where [`has_room`] is asked so often that its look for the fiber counts.
+/// An address below which less than `bytes` of the running fiber's stack may be left; 0 outside fibers. Compare it with
+/// [`stack_pointer`], where [`has_room`] is asked so often that finding the fiber counts.
 ///
 /// Equally far from where frames begin on all stacks of a size, so that a recursion of the same frames gets equally deep on
 /// each.

@@ -1,6 +1,6 @@
 //! The C library finishes what it began before an overflowed fiber leaves.
 //!
-//! Room: mechanism. Knows where the C library's code lies and how to run it to its end.
+//! Room: mechanism. Knows where the C library's code lies and how to run it to its end; knows nothing of tasks.
 //!
 //! # Invariant
 //! No fiber is left behind in the middle of the C library: its allocator's lock is not held, its
@@ -18,11 +18,11 @@
 //! - A program's own handler of SIGTRAP is replaced at the first overflow inside the C library.
 //! - Allocators inside the program itself (static jemalloc, static musl) are not recognised.
 //! - Where it cannot be done (8 KiB are not enough, a million instructions are not, or not on
-//!   x86_64), the process aborts with a message: going on would be worse.
+//!   x86_64), the process aborts with a message: continuing would be worse.
 //!
 //! # Rejected
 //! Aborting whenever `malloc` overflows: most overflows would. A check in every allocation:
-//! everybody pays.
+//! every program pays.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -94,7 +94,7 @@ fn is_foreign(instruction: usize) -> bool {
     (TEXT[0].load(Ordering::Relaxed)..TEXT[1].load(Ordering::Relaxed)).contains(&instruction)
 }
 
-/// Lets the C library go on if the overflow happened inside it. `Ok(false)`: it did not. `Err`:
+/// Lets the C library continue if the overflow happened inside it. `Ok(false)`: it did not. `Err`:
 /// it cannot.
 ///
 /// Called in the handler of SIGSEGV.
@@ -147,7 +147,7 @@ extern "C" fn on_step(signal: c_int, _info: *mut libc::siginfo_t, context: *mut 
     if !is_foreign(interrupted.instruction()) {
         STEPS_LEFT.set(0);
         interrupted.step(false);
-        interrupted.go_on(leave_for_good, escape_top());
+        interrupted.continue_at(leave_for_good, escape_top());
     } else if left == 1 {
         let who = Line::new();
         abort(header, interrupted.instruction(), who, "the C library did not come to an end");

@@ -1,6 +1,7 @@
-//! What a running stack knows about itself, and which stack is running.
+//! What a running stack knows about itself, and which stack is running: one cache line at the top of every stack, and
+//! one word per thread.
 //!
-//! Room: mechanism. One cache line at the top of every stack, and one word per thread.
+//! Room: mechanism.
 //!
 //! # Invariant
 //! [`current`] is the header of the innermost fiber that runs on this thread, or null; and while

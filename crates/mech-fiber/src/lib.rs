@@ -1,7 +1,6 @@
-//! Fibers: stacks that are left and entered in a few nanoseconds.
+//! Fibers (stackful coroutines): stacks that are left and entered in a few nanoseconds.
 //!
-//! Room: mechanism. Knows stacks, registers and guard pages; knows nothing of tasks, queues,
-//! budgets or cancellation.
+//! Room: mechanism. Knows stacks, registers and guard pages; knows nothing of tasks, queues, budgets or cancellation.
 //!
 //! | file | holds |
 //! |---|---|
@@ -14,10 +13,10 @@
 //! | `foreign.rs` | the C library finishes what it began, first |
 //! | `chain.rs` | faults that are not ours reach their handler |
 //! | `aside.rs` | a panic is counted where its stack runs |
-//! | `abort.rs` | the line that names the fiber, and the end of the process |
+//! | `abort.rs` | ends the process with a line that names the fiber |
 //! | `spare.rs` | the two spare stacks a thread needs for that |
 //! | `thread.rs` | a thread is made ready for all this |
-//! | `watch.rs` | ThreadSanitizer hears of every switch, on request |
+//! | `watch.rs` | reports every switch to ThreadSanitizer, on request |
 //!
 //! # Systems
 //! Linux on x86_64 and aarch64 is complete. Other unixes run fibers with `mprotect` guards but

@@ -102,9 +102,9 @@ pub(crate) unsafe fn release(start: usize, bytes: usize) {
     }
 }
 
-/// The kind of guard that is in effect at `low`, which lies in a fresh reservation: `wanted`, or whichever works.
+/// The kind of guard that is in effect at `low`, which lies in a fresh reservation: `wanted`, or the first that works.
 ///
-/// Success is not believed: qemu-user ignores advice it does not know, and says so to nobody.
+/// Success is not believed: qemu-user ignores advice it does not know, and reports success.
 pub(crate) fn probe(low: usize, wanted: Option<GuardKind>) -> Result<GuardKind, StackError> {
     [GuardKind::Marker, GuardKind::Mprotect]
         .into_iter()
@@ -127,7 +127,7 @@ fn is_closed(low: usize) -> bool {
     })
 }
 
-/// Elsewhere `mprotect` is the only guard, and nobody was seen to ignore it.
+/// Elsewhere `mprotect` is the only guard, and no system was seen to ignore it.
 #[cfg(not(target_os = "linux"))]
 fn is_closed(_low: usize) -> bool {
     true

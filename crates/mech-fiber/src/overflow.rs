@@ -1,11 +1,12 @@
 //! A fiber that runs out of stack ends the process, or leaves its stack for ever.
 //!
-//! Room: mechanism. Knows the running fiber's guard and how to leave its stack; who it was and
-//! whether it may leave is said by a hook from above.
+//! Room: mechanism. Knows the running fiber's guard and how to leave its stack; knows nothing of which task it was.
+//!
+//! A hook from above says which task it was and whether it may leave.
 //!
 //! # Invariant
 //! No frame is skipped unless the hook vouched for all frames of that stack. Without a hook, or
-//! while the fiber unwinds, an overflow ends the process with one line that says who it was.
+//! while the fiber unwinds, an overflow ends the process with one line that names it.
 //!
 //! # Why the process ends
 //! Skipped frames may have borrowed from frames that live on: `slice::sort_by` on a vector of an
@@ -21,7 +22,7 @@
 //! escape stack; returning from the handler restores the signal mask, so the next fault is
 //! delivered. It leaves through the fiber's yielder, which only reads the overflowed stack. To the
 //! resumer this is a suspend: its registers are on its own stack. `Slab` quarantines the stack, so
-//! whatever borrows from those frames stays valid.
+//! everything that borrows from those frames stays valid.
 //!
 //! # What counts as an overflow
 //! An access inside the guard of the fiber that runs on this thread, at or just below its stack
@@ -31,7 +32,7 @@
 //!
 //! # Limits
 //! - Locks that a fiber held when it left stay locked, and its destructors never run. Code that
-//!   holds one asks [`has_room`](crate::has_room) first. The C library's own locks are let go: see
+//!   holds one asks [`has_room`](crate::has_room) first. The C library's own locks are released: see
 //!   `foreign.rs`.
 //! - A foreign signal handler without `SA_ONSTACK` runs on the fiber's stack; if its frame does
 //!   not fit, the kernel ends the process.
@@ -71,13 +72,13 @@ pub enum OnOverflow {
     Leave,
 }
 
-/// Says who runs on the current fiber, by writing it, and what becomes of it.
+/// Writes which task runs on the current fiber, and says what happens to it.
 pub type OverflowHook = fn(&mut dyn Write) -> OnOverflow;
 
-/// What to ask; null: nobody, and every overflow ends the process.
+/// The hook; null: none, and every overflow ends the process.
 static HOOK: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
-/// Chooses who answers for overflows, for the whole process, from now on.
+/// Sets the hook that answers for overflows, for the whole process, from now on.
 ///
 /// # Safety
 /// - `hook` is called in a signal handler, on the thread of the fiber: it may read thread-locals
@@ -85,7 +86,7 @@ static HOOK: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 ///   given text. It does not allocate, lock or panic.
 /// - It returns [`OnOverflow::Leave`] only for a fiber whose frames may all be skipped: none of
 ///   them borrows from anything that ends, is moved or is dropped while the process lives, unless
-///   the caller of `resume` sees to that; and no destructor of theirs is relied on.
+///   the caller of `resume` ensures that; and no destructor of theirs is relied on.
 pub unsafe fn set_overflow_hook(hook: OverflowHook) {
     HOOK.store(hook as *mut (), Ordering::Relaxed);
 }
@@ -94,7 +95,7 @@ pub unsafe fn set_overflow_hook(hook: OverflowHook) {
 fn ask_hook(line: &mut Line) -> OnOverflow {
     let hook = HOOK.load(Ordering::Relaxed);
     if hook.is_null() {
-        return OnOverflow::EndProcess("nobody vouched for its frames");
+        return OnOverflow::EndProcess("no hook vouched for its frames");
     }
     // SAFETY: not null, so stored by `set_overflow_hook` from a function of this type.
     let hook = unsafe { mem::transmute::<*mut (), OverflowHook>(hook) };
@@ -118,8 +119,8 @@ pub(crate) extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, con
                 abort(header, interrupted.instruction(), who, reason);
             }
             match foreign::finish_first(header, &mut interrupted) {
-                Ok(true) => {} // the C library goes on; `foreign` makes the fiber leave afterwards
-                Ok(false) => interrupted.go_on(leave_for_good, escape_top()),
+                Ok(true) => {} // the C library continues; `foreign` makes the fiber leave afterwards
+                Ok(false) => interrupted.continue_at(leave_for_good, escape_top()),
                 Err(reason) => abort(header, interrupted.instruction(), who, reason),
             }
             return;

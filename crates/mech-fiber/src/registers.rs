@@ -1,6 +1,7 @@
-//! The registers of an interrupted thread: read where it was, say where it goes on.
+//! The registers of an interrupted thread: read where it was, set where it continues. The only file that knows the
+//! layout of `ucontext_t`.
 //!
-//! Room: mechanism. The only file that knows the layout of `ucontext_t`.
+//! Room: mechanism.
 
 use std::ffi::c_void;
 
@@ -41,7 +42,7 @@ impl Interrupted<'_> {
     /// Continues in `function` on the stack that ends at `top`, as if just called.
     ///
     /// The direction flag is cleared, as the ABI wants at an entry; rbp is zero: backtraces end.
-    pub(crate) fn go_on(&mut self, function: extern "C" fn() -> !, top: usize) {
+    pub(crate) fn continue_at(&mut self, function: extern "C" fn() -> !, top: usize) {
         let registers = &mut self.0.uc_mcontext.gregs;
         registers[libc::REG_RIP as usize] = function as usize as i64;
         registers[libc::REG_RSP as usize] = (top & !15) as i64 - 8;
@@ -55,7 +56,7 @@ impl Interrupted<'_> {
     /// Single steps need a debugger here.
     pub(crate) const STEPS: bool = false;
 
-    /// Never asked.
+    /// Never called.
     pub(crate) fn step(&mut self, _on: bool) {}
 
     /// The stack pointer.
@@ -69,7 +70,7 @@ impl Interrupted<'_> {
     }
 
     /// Continues in `function` on the stack that ends at `top`, as if just called.
-    pub(crate) fn go_on(&mut self, function: extern "C" fn() -> !, top: usize) {
+    pub(crate) fn continue_at(&mut self, function: extern "C" fn() -> !, top: usize) {
         self.0.uc_mcontext.pc = function as usize as u64;
         self.0.uc_mcontext.sp = (top & !15) as u64;
         self.0.uc_mcontext.regs[29] = 0; // frame pointer
@@ -79,10 +80,10 @@ impl Interrupted<'_> {
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 impl Interrupted<'_> {
-    /// Never asked.
+    /// Never called.
     pub(crate) const STEPS: bool = false;
 
-    /// Never asked.
+    /// Never called.
     pub(crate) fn step(&mut self, _on: bool) {}
 
     /// Zero lies in no stack, so no fault is ever taken for an overflow.
@@ -91,11 +92,11 @@ impl Interrupted<'_> {
         0
     }
 
-    /// Never asked.
+    /// Never called.
     pub(crate) fn instruction(&self) -> usize {
         0
     }
 
-    /// Never asked.
-    pub(crate) fn go_on(&mut self, _function: extern "C" fn() -> !, _top: usize) {}
+    /// Never called.
+    pub(crate) fn continue_at(&mut self, _function: extern "C" fn() -> !, _top: usize) {}
 }

@@ -3,12 +3,12 @@
 //! Room: mechanism. Knows stacks by number; knows nothing of what runs on them.
 //!
 //! # Invariant
-//! A stack has one owner: a [`Stack`] in somebody's hands, one of the free lists, or the
-//! quarantine, which nobody leaves. Free stacks hold at most `warm_bytes` of memory.
+//! A stack has one owner: a [`Stack`] value, one of the free lists, or the quarantine, which no stack leaves. Free
+//! stacks hold at most `warm_bytes` of memory.
 //!
 //! # Why it holds
 //! Numbers move between lists only under the lock, and `Stack` is not `Clone`. A freed stack is
-//! charged before it joins the warm list: first at its full size, which asks nobody; beyond half
+//! charged before it joins the warm list: first at its full size, which needs no system call; beyond half
 //! of `warm_bytes` at what `mincore` counts; what no longer fits is given back before the number
 //! is free.
 //!
@@ -25,8 +25,8 @@ use crate::StackError;
 use crate::header::Header;
 use crate::memory::{self, GuardKind};
 
-/// How many different places in its last page a stack may begin at, and how far apart. At most
-/// 0.9 KB of the page are lost to it.
+/// How many different offsets in its last page a stack may begin at, and how far apart they are (cache colouring). At
+/// most 0.9 KB of the page are lost to it.
 const COLOURS: usize = 8;
 const COLOUR_BYTES: usize = 128;
 
@@ -58,7 +58,7 @@ impl Default for SlabOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SlabStats {
-    /// Stacks in somebody's hands.
+    /// Stacks that are in use.
     pub in_use: usize,
     /// Free stacks that kept their memory.
     pub free_warm: usize,
@@ -87,7 +87,7 @@ pub struct Slab {
     lists: Mutex<Lists>,
 }
 
-/// Who owns which stack. Every number below `fresh` is in exactly one place.
+/// The owner of each stack. Every number below `fresh` is in exactly one list or in use.
 struct Lists {
     /// Free, with memory: number and charged pages, last freed last.
     warm: Vec<(u32, u32)>,
@@ -128,7 +128,7 @@ impl Slab {
         }
         let start =
             memory::reserve(bytes).map_err(|errno| StackError::Reserve { bytes, max_stacks, stack_bytes, errno })?;
-        // SAFETY: just reserved, and nobody was told of it.
+        // SAFETY: just reserved, and no caller knows of it yet.
         let guard = memory::probe(start, guard).inspect_err(|_| unsafe { memory::release(start, bytes) })?;
         let slab = Slab {
             start,

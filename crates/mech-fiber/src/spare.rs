@@ -1,7 +1,7 @@
 //! The two spare stacks of a thread: one for the signal handler, one to leave an overflowed fiber
 //! from.
 //!
-//! Room: mechanism. Knows the thread it runs on.
+//! Room: mechanism. Knows the thread it runs on; knows nothing of the fiber that overflowed.
 //!
 //! # Invariant
 //! While [`escape_top`] is not zero, this thread has an alternate signal stack of
@@ -52,7 +52,7 @@ pub(crate) fn make() -> Result<(), StackError> {
     })
 }
 
-/// `[guard][escape stack][signal stack]`: two mappings. The escape stack, whose user code may be deeper than planned, stands before the guard; above it, the
+/// `[guard][escape stack][signal stack]`: two mappings. The escape stack, whose user code may be deeper than planned, is next to the guard; above it, the
 /// signal stack is far larger than what the handler uses.
 struct Spare {
     start: usize,
@@ -73,7 +73,7 @@ impl Spare {
         }
         let spare = Spare { start: start as usize, bytes }; // from here on unmapped on failure
         let open = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: inside the mapping, which nobody uses yet.
+        // SAFETY: inside the mapping, which is not in use yet.
         if unsafe { libc::mprotect(start.byte_add(page), escape + signal, open) } != 0 {
             return Err(failed("mprotect"));
         }

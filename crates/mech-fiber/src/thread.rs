@@ -1,6 +1,6 @@
 //! What a thread needs before its first fiber, so that it can survive the overflow of one.
 //!
-//! Room: mechanism. Above all that handles an overflow.
+//! Room: mechanism. Knows all parts that handle an overflow; knows nothing of fibers.
 
 use crate::StackError;
 use crate::{chain, foreign, overflow, spare};

@@ -1,4 +1,5 @@
-//! ThreadSanitizer is told of every switch; without the feature `tsan` nobody is, and nothing here costs anything.
+//! Reports every switch to ThreadSanitizer. Without the feature `tsan` nothing is reported, and nothing here costs
+//! anything.
 //!
 //! Room: mechanism. Knows the sanitizer's calls; knows nothing of why a switch happens.
 //!
@@ -6,12 +7,12 @@
 //! The sanitizer's idea of the running stack changes with the stack, and what it counts for a stack stays with it.
 //!
 //! # Why it holds
-//! [`Watch::resume`] and [`Watch::suspend`] are the only switches, and tell right before they do it. The sanitizer counts entries and exits
+//! [`Watch::resume`] and [`Watch::suspend`] are the only switches, and report right before they do it. The sanitizer counts entries and exits
 //! of functions per stack, so none may be counted between the two: with the feature both are functions of their own, and
 //! `cargo xtask test tsan` compiles this crate without that counting. A coroutine that returned would have the exits of its last functions
 //! counted for its resumer; so it suspends for the last time instead, and is reset: [`Watch::end`].
 //!
-//! AddressSanitizer is told by corosensei itself: feature `asan`.
+//! AddressSanitizer gets its reports from corosensei itself: feature `asan`.
 
 #[cfg(not(feature = "tsan"))]
 pub(crate) use off::Watch;
@@ -23,7 +24,7 @@ mod off {
     use corosensei::stack::Stack;
     use corosensei::{Coroutine, CoroutineResult, Yielder};
 
-    /// Nobody watches.
+    /// No sanitizer: nothing is reported.
     pub(crate) struct Watch;
 
     impl Watch {
@@ -113,7 +114,7 @@ mod on {
 
         #[inline(never)]
         pub(crate) fn suspend(&self, yielder: &Yielder<usize, usize>, word: usize) -> usize {
-            // SAFETY: set by `resume`; whoever resumed waits for this switch, so it lives.
+            // SAFETY: set by `resume`; the resumer waits for this switch, so it lives.
             unsafe { __tsan_switch_to_fiber(self.resumer.get(), 0) };
             yielder.suspend(word)
         }

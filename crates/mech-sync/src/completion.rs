@@ -1,11 +1,13 @@
-//! One result, one reader, whichever comes first.
+//! One result and one reader, in either order.
 //!
-//! Room: mechanism. Joins the side that produces a value and the side that may want it. Each side leaves once; the second to leave
-//! frees what they share.
+//! Room: mechanism.
+//!
+//! Joins the side that produces a value and the side that may want it. Each side leaves once; the second to leave frees
+//! what they share.
 //!
 //! ```text
 //!   bits: DONE      the value is there        (producer, once)
-//!         GONE      nobody will read it       (reader, once)
+//!         GONE      no reader will come      (reader, once)
 //!         WAITING   the reader left a token  (reader)
 //! ```
 //!
@@ -63,13 +65,13 @@ impl Default for Completion {
 }
 
 impl Completion {
-    /// Nothing produced, nobody waiting.
+    /// Nothing produced, no reader waiting.
     #[inline(always)]
     pub fn new() -> Self {
         Self { bits: AtomicU32::new(0), reader: TokenCell::new() }
     }
 
-    /// A value whose reader left before it began.
+    /// A value whose reader left before the producer began.
     pub fn unread() -> Self {
         Self { bits: AtomicU32::new(GONE), reader: TokenCell::new() }
     }
@@ -106,8 +108,8 @@ impl Completion {
         self.reader.get()
     }
 
-    /// The reader would rather not wait. False if the producer has already seen it: then the token *will* be woken, and the
-    /// reader must wait for that.
+    /// The reader changes its mind. False if the producer has already seen its token: then the token *will* be woken,
+    /// and the reader must wait for that.
     pub fn retract(&self) -> bool {
         self.bits.fetch_and(!WAITING, AcqRel) & or_planted!(DONE, "retract-without-look" => 0) == 0
     }

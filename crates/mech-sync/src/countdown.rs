@@ -1,11 +1,13 @@
-//! The last of many wakes the one who waits.
+//! The last member to end wakes the owner.
 //!
-//! Room: mechanism. Counts the members of a group that has one owner: the owner starts members, members end (and may
-//! start more), and the owner waits until none is left.
+//! Room: mechanism.
+//!
+//! Counts the members of a group that has one owner: the owner starts members, members end (and may start more), and
+//! the owner waits until none is left.
 //!
 //! # Invariant
 //! Exactly one caller is told that the count reached zero: the last `done`, which gets the owner's token, or the owner's
-//! `close`, if no member was left. Nobody else touches the countdown after their last call.
+//! `close`, if no member was left. No other member touches the countdown after its last call.
 //!
 //! # Why it holds
 //! The word begins at `OWNER`, a weight no number of members outweighs, so it cannot reach zero before `close`. The owner counts its own
@@ -51,7 +53,7 @@ impl Countdown {
         Self { word: AtomicI64::new(OWNER), owner: TokenCell::new() }
     }
 
-    /// Counts members that somebody other than the owner starts: a member, which keeps the count above zero meanwhile.
+    /// Counts members that are not started by the owner but by a member, which keeps the count above zero meanwhile.
     #[inline]
     pub fn add(&self, members: u32) {
         self.word.fetch_add(i64::from(members), Relaxed);
@@ -62,7 +64,7 @@ impl Countdown {
         self.word.load(Acquire) == OWNER
     }
 
-    /// How many members are left, if the owner has started so many; as of a moment ago.
+    /// How many members are left, if the owner has started `started`; the answer may be old.
     pub fn members(&self, started: u64) -> i64 {
         match self.word.load(Acquire) {
             open if open >= OWNER / 2 => open - OWNER + i64::try_from(started).expect("fewer than 2^48 members"),
@@ -81,7 +83,7 @@ impl Countdown {
     }
 
     /// The owner has started its last member, `started` in all, and wants to be woken by `token`. True if none is left:
-    /// then nobody will.
+    /// then the token is never woken.
     #[must_use = "if none is left the token is never woken"]
     pub fn close(&self, started: u64, token: WaitToken) -> bool {
         self.owner.set(token);

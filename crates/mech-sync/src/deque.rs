@@ -1,6 +1,6 @@
 //! Unstarted work: the owner at one end, thieves at the other (Chase and Lev, with the fences of Lê et al.).
 //!
-//! Room: mechanism. Items are raw pointers; what they point to is the caller's business.
+//! Room: mechanism. Knows raw pointers; knows nothing of what they point to.
 //!
 //! # Invariant
 //! Every pushed pointer is returned exactly once: by `pop`, by `pop_oldest` or by one `steal`.
@@ -68,7 +68,7 @@ pub enum Steal<T> {
     Taken(*mut T),
     /// Nothing was there.
     Empty,
-    /// Somebody else took it first; there may be more.
+    /// Another thread took it first; there may be more.
     Lost,
 }
 
@@ -89,8 +89,8 @@ struct Buffer<T> {
     slots: Box<[AtomicPtr<T>]>,
 }
 
-// SAFETY: the deque moves pointers between threads and never looks behind them; whoever pushes a
-// pointer promises that whoever takes it out may use it (`Deque::push` says so).
+// SAFETY: the deque moves pointers between threads and never looks behind them; the thread that pushes a pointer
+// promises that the thread that takes it out may use it (`Deque::push` says so).
 unsafe impl<T> Send for Deque<T> {}
 // SAFETY: as above; `Shared` itself is only atomics, and a lock around the retired buffers.
 unsafe impl<T> Send for Stealer<T> {}
@@ -183,7 +183,7 @@ impl<T> Deque<T> {
             self.bottom.set(newest);
             return Some(self.buffer().slot(newest).load(Relaxed));
         }
-        // The last item, or none: the race is settled by whoever moves `top`.
+        // The last item, or none: the thread that moves `top` gets it.
         let won = left == 0 && self.shared.top.compare_exchange(top, top.wrapping_add(1), SeqCst, Relaxed).is_ok();
         self.shared.bottom.store(bottom, Release);
         won.then(|| self.buffer().slot(newest).load(Relaxed))
@@ -203,7 +203,7 @@ impl<T> Deque<T> {
         }
     }
 
-    /// Where the next push goes. Everything now in the deque stands before this mark.
+    /// Where the next push goes. Everything now in the deque is before this mark.
     #[inline]
     pub fn mark(&self) -> isize {
         self.bottom.get()
@@ -295,15 +295,15 @@ impl<T> Stealer<T> {
 impl<T> Drop for Shared<T> {
     fn drop(&mut self) {
         let newest = self.buffer.load(Relaxed);
-        // SAFETY: made by `Buffer::with_capacity`, and nobody else is left to read it.
+        // SAFETY: made by `Buffer::with_capacity`, and no other thread is left to read it.
         drop(unsafe { Box::from_raw(newest) });
     }
 }
 
 impl<T> Drop for Retired<T> {
     fn drop(&mut self) {
-        // SAFETY: made by `Buffer::with_capacity`, replaced since, and dropped with `Shared`, when nobody
-        // is left to read it.
+        // SAFETY: made by `Buffer::with_capacity`, replaced since, and dropped with `Shared`, when no thread is left to
+        // read it.
         drop(unsafe { Box::from_raw(self.0) });
     }
 }

@@ -8,21 +8,25 @@
 //! # Why it holds
 //! A publisher does *push, fence, read `census`*. A worker that gives up does *leave the searchers and join the sleepers in `census`, fence,
 //! look again*. Two SeqCst fences have one order. Publisher's first: the second look sees the push. Worker's first: the publisher sees
-//! a sleeper and no searcher, and rings. If the publisher saw a searcher instead and left it at that, the searcher had not
-//! given up yet, and its second look is still to come. The counts themselves are relaxed: the fences order them, the locks the rest.
+//! a sleeper and no searcher, and notifies it. If the publisher saw a searcher and did nothing, the searcher had not
+//! given up yet, and its second look is still to come. The counts themselves are relaxed: the fences order them, the
+//! locks the rest.
 //!
-//! A searcher that finds work rings the next one before it works, if it was the last searcher: so a flood of work wakes all, one after the other,
-//! while a single item wakes one. A searcher whose second look finds work is a searcher again, for publishers may have
-//! relied on it meanwhile. One that slept is not: its second look found nothing, so nothing was left to it.
+//! A searcher that finds work, and is the last one, notifies a sleeper before it works. So a flood of work wakes all,
+//! one after the other, and a single item wakes one. A searcher whose second look finds work is a searcher again,
+//! because publishers may have relied on it meanwhile. One that slept is not: its second look found nothing, so nothing
+//! was left to it.
 //!
-//! A worker that may not take all work (it does not steal) is rung only if nobody else sleeps, and passes on at once what it was rung for. So
-//! nobody relies on its search.
+//! A worker that may not take all work (it does not steal) is notified only if no other worker sleeps. It passes on at
+//! once what it was notified for. So no publisher relies on its search.
 //!
 //! # Rejected
-//! Ringing on every push: correct, but threads wake to find the work already taken.
+//! Notifying on every push: correct, but threads wake to find the work already taken.
 //!
-//! Checked by `tests/loom/idle.rs`: removing either fence fails `no_wakeup_is_lost`; a searcher that ends quietly, or is none any more when its
-//! second look finds work, fails `the_search_is_handed_on`; one that passes on to nobody, `a_worker_that_cannot_take_it_passes_the_search_on`. Also `two_bells_wake_one_worker`, `the_end_reaches_every_sleeper`.
+//! Checked by `tests/loom/idle.rs`: removing either fence fails `no_wakeup_is_lost`. A searcher that ends without
+//! passing the search on, or that stops being one when its second look finds work, fails `the_search_is_handed_on`. A
+//! `pass_on` that notifies no sleeper fails `a_worker_that_cannot_take_it_passes_the_search_on`. Also
+//! `two_notifications_wake_one_worker`, `shutdown_reaches_every_sleeper`.
 
 use crate::{
     sync::{
@@ -41,7 +45,7 @@ use crate::{
 const SEARCHER: u64 = 1 << 32;
 const SLEEPER: u64 = 1;
 
-/// Who sleeps and who searches.
+/// The workers that sleep, and how many search.
 #[derive(Debug, Default)]
 pub struct Idle {
     census: AtomicU64,
@@ -53,12 +57,12 @@ struct Sleeper {
     inbox: &'static Inbox,
     /// It searched until it gave up.
     was_searching: bool,
-    /// It can take whatever is published. Those who cannot stand first in the list, and are rung last.
+    /// It can take all published work. Workers that cannot are first in the list, and notified last.
     takes_all: bool,
 }
 
 impl Idle {
-    /// Nobody sleeps, nobody searches.
+    /// No worker sleeps, and none searches.
     pub fn new() -> Self {
         Self { census: AtomicU64::new(0), sleepers: Mutex::new(Vec::new()) }
     }
@@ -69,20 +73,20 @@ impl Idle {
         or_planted!(fence(SeqCst), "publish-without-fence" => ()); // pairs with the fence in `fall_asleep`
         let census = self.census.load(Relaxed);
         if census != 0 && census < SEARCHER {
-            self.ring_if(|_| true);
+            self.notify_if(|_| true);
         }
     }
 
-    /// Rings the sleeper whose turn it is, if it is `wanted`.
+    /// Notifies the last sleeper in the list, if it is `wanted`.
     #[cold]
-    fn ring_if(&self, wanted: impl Fn(&Sleeper) -> bool) {
+    fn notify_if(&self, wanted: impl Fn(&Sleeper) -> bool) {
         let inbox = {
             let mut sleepers = lock(&self.sleepers);
             let Some(Sleeper { inbox, .. }) = sleepers.pop_if(|sleeper| wanted(sleeper)) else { return };
             self.census.fetch_add(SEARCHER - SLEEPER, Relaxed); // it wakes as a searcher
             inbox
         };
-        inbox.ring();
+        inbox.notify();
     }
 
     /// Whether some worker sleeps.
@@ -91,7 +95,7 @@ impl Idle {
         !self.census.load(Relaxed).is_multiple_of(SEARCHER)
     }
 
-    /// A worker begins to search. False if enough do already: then it should go to sleep.
+    /// A worker begins to search. False if `most` search already: then it should go to sleep.
     pub fn begin_search(&self, most: u32) -> bool {
         self.census
             .fetch_update(Relaxed, Relaxed, |census| (census / SEARCHER < u64::from(most)).then_some(census + SEARCHER))
@@ -111,16 +115,16 @@ impl Idle {
     pub fn pass_on(&self) {
         self.census.fetch_sub(SEARCHER, Relaxed);
         fence(SeqCst); // as in `published`
-        let census = or_planted!(self.census.load(Relaxed), "pass-on-to-nobody" => 0);
+        let census = or_planted!(self.census.load(Relaxed), "pass-on-to-none" => 0);
         if census != 0 && census < SEARCHER {
-            self.ring_if(|sleeper| sleeper.takes_all);
+            self.notify_if(|sleeper| sleeper.takes_all);
         }
     }
 
-    /// A worker gives up; `takes_all` says whether it can take whatever is published. It must now look at everything once more, then `Inbox::sleep` or
-    /// [`Idle::stay_awake`].
+    /// A worker gives up; `takes_all` says whether it can take all published work. It must now look at everything once
+    /// more, then `Inbox::sleep` or [`Idle::stay_awake`].
     pub fn fall_asleep(&self, inbox: &'static Inbox, was_searching: bool, takes_all: bool) {
-        inbox.fall_asleep(); // first: whoever finds us in the list must be able to ring
+        inbox.fall_asleep(); // first: a publisher that finds us in the list must be able to notify us
         {
             let mut sleepers = lock(&self.sleepers);
             let at = if takes_all { sleepers.len() } else { 0 };
@@ -130,8 +134,9 @@ impl Idle {
         or_planted!(fence(SeqCst), "give-up-without-fence" => ()); // pairs with the fence in `published`
     }
 
-    /// A worker that had announced sleep is awake again. True if it counts as a searcher: it was rung for work, or it was searching
-    /// and its second look kept it from sleeping. Then it must search, or [`Idle::end_search`] before it works.
+    /// A worker that had announced sleep is awake again. True if it counts as a searcher: it was notified of work, or
+    /// it was searching and its second look kept it from sleeping. Then it must search, or call [`Idle::end_search`]
+    /// before it works.
     pub fn stay_awake(&self, inbox: &'static Inbox) -> bool {
         inbox.stay_awake();
         let mut sleepers = lock(&self.sleepers);
@@ -142,16 +147,16 @@ impl Idle {
         still_searching
     }
 
-    /// Rings every sleeper: the end is near.
-    pub fn ring_all(&self) {
+    /// Notifies every sleeper, for shutdown.
+    pub fn notify_all(&self) {
         let inboxes = {
             let mut sleepers = lock(&self.sleepers);
-            let rung = u64::try_from(sleepers.len()).expect("a count fits");
-            self.census.fetch_add(rung.wrapping_mul(SEARCHER - SLEEPER), Relaxed);
+            let notified = u64::try_from(sleepers.len()).expect("a count fits");
+            self.census.fetch_add(notified.wrapping_mul(SEARCHER - SLEEPER), Relaxed);
             std::mem::take(&mut *sleepers)
         };
         for sleeper in inboxes {
-            sleeper.inbox.ring();
+            sleeper.inbox.notify();
         }
     }
 }

@@ -1,22 +1,24 @@
 //! Where a woken waiter is delivered: a thread's inbox, or a future's waker.
 //!
-//! Room: mechanism. A worker thread has one home for all its fibers; a plain thread one for itself; a future that waits
-//! borrows one with its waker in it.
+//! Room: mechanism.
+//!
+//! A worker thread has one inbox for all its fibers; a plain thread has one for itself; a future that waits borrows one
+//! with its waker in it.
 //!
 //! # Invariant
 //! A waiter delivered to a thread's inbox is seen by that thread before it sleeps, or wakes it.
 //!
 //! # Why it holds
 //! A deliverer does *push, fence, read `SLEEPING`*. The thread does *set `SLEEPING`, fence, look into the inbox*. Two SeqCst
-//! fences have one order: the look sees the push, or the deliverer sees the sleeper and rings. The bell is a
-//! mutex and a condition variable; the ringer changes the state under that mutex and the sleeper reads it there before it
-//! waits, so a ring between the look and the wait is not lost. A ringer that comes late may ring the next sleep instead: whoever
-//! is rung looks again.
+//! fences have one order: the look sees the push, or the deliverer sees the sleeper and notifies it. The notifier is a
+//! mutex and a condition variable. The notifying thread changes the state under that mutex and the sleeper reads it
+//! there before it waits, so a notification between the look and the wait is not lost. A late notification may end the
+//! next sleep instead: a thread that is notified always looks again.
 //!
 //! Waiters in the inbox are linked through themselves: a delivery allocates nothing, and cannot fail.
 //!
 //! Checked by `tests/loom/inbox.rs`: without either fence, with a relaxed push, or if the sleeper does not read the state once more,
-//! `a_delivery_is_seen_or_rings` fails. For futures, `a_delivery_wakes_the_newest_waker`, which
+//! `a_delivery_is_seen_or_notifies` fails. For futures, `a_delivery_wakes_the_newest_waker`, which
 //! fails if `WaitToken::is_woken` does not acquire.
 
 use std::{
@@ -39,7 +41,7 @@ use crate::sync::{
 const AWAKE: u32 = 0;
 const SLEEPING: u32 = 1;
 
-/// What is delivered: in this house a [`Waiter`](crate::Waiter). A home needs to know no more of it than its link.
+/// What is delivered: in this project a [`Waiter`](crate::Waiter). An inbox needs to know no more of it than its link.
 pub trait Linked: Sized + 'static {
     /// Links it in the inbox or queue that it is in: it is in at most one.
     fn link(&self) -> &Link<Self>;
@@ -65,29 +67,29 @@ impl<T: 'static> Link<T> {
         unsafe { self.0.load(Relaxed).as_ref() }
     }
 
-    /// Only who owns the queue may do so.
+    /// Only the owner of the queue may do so.
     #[inline]
     pub(crate) fn set_next(&self, next: Option<&'static T>) {
         self.0.store(next.map_or(ptr::null_mut(), |next| ptr::from_ref(next).cast_mut()), Relaxed);
     }
 }
 
-/// Where woken waiters are brought.
+/// Where woken waiters are delivered.
 #[derive(Debug)]
 pub struct Inbox<T> {
     head: AtomicPtr<T>,
     state: AtomicU32,
-    /// The thread's note to itself: since it announced sleep, it did go to sleep.
+    /// The thread's own flag: since it announced sleep, it did go to sleep.
     slept: AtomicBool,
-    bell: Mutex<Bell>,
-    rung: Condvar,
+    notifier: Mutex<Notifier>,
+    notified: Condvar,
 }
 
 #[derive(Debug)]
-enum Bell {
-    /// A thread lives here; it waits on the condition variable.
+enum Notifier {
+    /// A thread owns this inbox; it waits on the condition variable.
     Thread,
-    /// A future waits here; whoever delivers wakes it.
+    /// A future waits here; the thread that delivers wakes it.
     Future(Option<Waker>),
 }
 
@@ -96,52 +98,52 @@ enum Bell {
 pub struct Arrivals<T: 'static>(Option<&'static T>);
 
 impl<T: Linked> Inbox<T> {
-    fn with_bell(bell: Bell) -> Self {
+    fn with_notifier(notifier: Notifier) -> Self {
         Self {
             head: AtomicPtr::new(ptr::null_mut()),
             state: AtomicU32::new(AWAKE),
             slept: AtomicBool::new(false),
-            bell: Mutex::new(bell),
-            rung: Condvar::new(),
+            notifier: Mutex::new(notifier),
+            notified: Condvar::new(),
         }
     }
 
-    /// A home for a thread.
+    /// An inbox for a thread.
     pub fn for_thread() -> Self {
-        Self::with_bell(Bell::Thread)
+        Self::with_notifier(Notifier::Thread)
     }
 
-    /// A home for whatever future waits next; see [`Inbox::set_waker`].
+    /// An inbox for the next future that waits; see [`Inbox::set_waker`].
     pub fn for_future() -> Self {
-        let inbox = Self::with_bell(Bell::Future(None));
-        inbox.state.store(SLEEPING, Relaxed); // a deliverer always rings
+        let inbox = Self::with_notifier(Notifier::Future(None));
+        inbox.state.store(SLEEPING, Relaxed); // a deliverer always notifies
         inbox
     }
 
     /// Leaves `waker` to be woken by the next delivery.
     ///
     /// # Panics
-    /// If this home was made for a thread.
+    /// If this inbox was made for a thread.
     pub fn set_waker(&self, waker: &Waker) {
         let fresh = waker.clone();
-        let kept = match &mut *lock(&self.bell) {
-            Bell::Future(kept) => kept.replace(fresh),
-            Bell::Thread => panic!("a thread's inbox has no waker"),
+        let kept = match &mut *lock(&self.notifier) {
+            Notifier::Future(kept) => kept.replace(fresh),
+            Notifier::Thread => panic!("a thread's inbox has no waker"),
         };
         drop(kept); // outside the lock: dropping a waker may run foreign code
     }
 
-    /// Takes the waker back, so that a home that is not in use keeps nothing alive.
+    /// Takes the waker back, so that an inbox that is not in use keeps nothing alive.
     pub fn clear_waker(&self) {
-        let kept = match &mut *lock(&self.bell) {
-            Bell::Future(waker) => waker.take(),
-            Bell::Thread => None,
+        let kept = match &mut *lock(&self.notifier) {
+            Notifier::Future(waker) => waker.take(),
+            Notifier::Thread => None,
         };
         drop(kept); // as in `set_waker`
         let _ = self.arrivals();
     }
 
-    /// Brings a waiter home and wakes what sleeps there. Called by [`crate::Delivery::send`].
+    /// Puts a waiter into the inbox and wakes the thread or future there. Called by [`crate::Delivery::send`].
     pub(crate) fn deliver(&self, waiter: &'static T) {
         let mut head = self.head.load(Relaxed);
         loop {
@@ -152,26 +154,26 @@ impl<T: Linked> Inbox<T> {
                 Err(changed) => head = changed,
             }
         }
-        self.ring();
+        self.notify();
     }
 
     /// Wakes the thread if it sleeps or is about to.
-    pub fn ring(&self) {
-        or_planted!(fence(SeqCst), "ring-without-fence" => ()); // pairs with the fence in `fall_asleep`
+    pub fn notify(&self) {
+        or_planted!(fence(SeqCst), "notify-without-fence" => ()); // pairs with the fence in `fall_asleep`
         if self.state.load(Relaxed) == SLEEPING {
-            self.ring_sleeper();
+            self.notify_sleeper();
         }
     }
 
     #[cold]
-    fn ring_sleeper(&self) {
-        let waker = match &mut *lock(&self.bell) {
-            Bell::Thread => {
+    fn notify_sleeper(&self) {
+        let waker = match &mut *lock(&self.notifier) {
+            Notifier::Thread => {
                 self.state.store(AWAKE, Relaxed); // under the lock, so the sleeper sees it before it waits
-                self.rung.notify_one();
+                self.notified.notify_one();
                 None
             }
-            Bell::Future(waker) => waker.take(),
+            Notifier::Future(waker) => waker.take(),
         };
         if let Some(waker) = waker {
             contain(|| waker.wake());
@@ -184,7 +186,7 @@ impl<T: Linked> Inbox<T> {
         !self.head.load(Relaxed).is_null()
     }
 
-    /// How many waiters are waiting to be taken in, counted up to `at_most`. For onlookers: meanwhile the thread may take them.
+    /// How many waiters are waiting to be taken in, counted up to `at_most`. For observers: meanwhile the thread may take them.
     pub fn arrivals_len(&self, at_most: usize) -> usize {
         let mut newest = self.head.load(Acquire);
         let mut count = 0;
@@ -218,7 +220,7 @@ impl<T: Linked> Inbox<T> {
     pub fn fall_asleep(&self) {
         self.slept.store(false, Relaxed);
         self.state.store(SLEEPING, Relaxed);
-        or_planted!(fence(SeqCst), "sleep-without-fence" => ()); // pairs with the fence in `ring`
+        or_planted!(fence(SeqCst), "sleep-without-fence" => ()); // pairs with the fence in `notify`
     }
 
     /// Takes the announcement back.
@@ -231,21 +233,21 @@ impl<T: Linked> Inbox<T> {
         self.slept.load(Relaxed)
     }
 
-    /// Sleeps until rung, or until the deadline. Says whether it was rung.
+    /// Sleeps until notified, or until the deadline. Says whether it was notified.
     pub fn sleep(&self, deadline: Option<Instant>) -> bool {
         self.slept.store(true, Relaxed);
-        let mut bell = lock(&self.bell);
+        let mut notifier = lock(&self.notifier);
         while or_planted!(self.state.load(Relaxed) == SLEEPING, "sleep-without-look" => true) {
             match deadline {
-                None => bell = self.rung.wait(bell).unwrap_or_else(std::sync::PoisonError::into_inner),
+                None => notifier = self.notified.wait(notifier).unwrap_or_else(std::sync::PoisonError::into_inner),
                 Some(deadline) => {
                     let left = deadline.saturating_duration_since(Instant::now());
                     if left.is_zero() {
                         self.state.store(AWAKE, Relaxed);
                         return false;
                     }
-                    let waited = self.rung.wait_timeout(bell, left);
-                    bell = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
+                    let waited = self.notified.wait_timeout(notifier, left);
+                    notifier = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
                 }
             }
         }
@@ -253,8 +255,9 @@ impl<T: Linked> Inbox<T> {
     }
 }
 
-/// Calls foreign code from the middle of an operation. Should it panic, the panic hook has told, and it ends here: whoever else was to be woken still is, and
-/// the thread that wakes, perhaps the one that keeps the time, goes on.
+/// Calls foreign code from the middle of an operation. A panic of it has been reported by the panic hook, and ends
+/// here: every other waiter that was to be woken still is, and the thread that wakes, perhaps the one that runs the
+/// timers, goes on.
 fn contain(foreign: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(foreign)) {
         let dropped = catch_unwind(AssertUnwindSafe(|| drop(payload)));

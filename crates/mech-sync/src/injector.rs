@@ -1,6 +1,7 @@
-//! Work from outside, first in, first out.
+//! The global queue: work from outside, first in, first out. Every worker looks into it when its own work is done, and
+//! now and then before.
 //!
-//! Room: mechanism. A queue every worker looks into when its own work is done, and now and then before.
+//! Room: mechanism.
 //!
 //! # Invariant
 //! Every pushed item is taken once, in the order pushed. `len` never reads zero while an item pushed before a SeqCst fence of the
@@ -10,7 +11,7 @@
 //! A lock guards the queue, and `len` is stored while it is held. The lock orders the items; `len` only says whether to take
 //! it. A publisher fences after `push` (see `idle.rs`), a worker before it looks.
 //!
-//! Checked by `tests/loom/injector.rs`: if `len` is stored after the lock was let go, `an_injected_item_is_not_overlooked` fails. With
+//! Checked by `tests/loom/injector.rs`: if `len` is stored after the lock was released, `an_injected_item_is_not_overlooked` fails. With
 //! `idle.rs`, `an_injected_item_wakes_a_worker`.
 
 use std::collections::VecDeque;

@@ -1,22 +1,22 @@
-//! How threads hand work and wakeups to each other.
+//! How threads hand work and wakeups to each other. Every protocol has its invariant at the top of its file and a model
+//! in `tests/loom/`.
 //!
-//! Room: mechanism. Knows threads and memory; knows nothing of tasks, budgets or priorities. Every
-//! protocol has its invariant at the top of its file and a model in `tests/loom/`.
+//! Room: mechanism. Knows threads and memory; knows nothing of tasks, budgets or priorities.
 //!
 //! | file | one idea |
 //! |---|---|
-//! | [`deque`] | unstarted work: the owner at one end, thieves at the other |
-//! | [`injector`] | work from outside, first in, first out |
-//! | [`waiter`] | one blocked thing, and the token that wakes exactly one wait of it |
+//! | [`deque`] | the work-stealing deque of unstarted work: the owner at one end, thieves at the other |
+//! | [`injector`] | the global queue: work from outside, first in, first out |
+//! | [`waiter`] | one blocked task or thread, and the token that wakes exactly one wait of it |
 //! | [`inbox`] | where a woken waiter is delivered: a thread's inbox, or a future's waker |
 //! | [`idle`] | idle workers sleep, and no published work sleeps with them |
-//! | [`countdown`] | the last of many wakes the one who waits |
-//! | [`completion`] | one result, one reader, whichever comes first |
-//! | [`ring`] | a bounded queue for many on both sides |
-//! | [`spin`] | a lock for a few instructions |
-//! | [`batch_claim`] | things that one thread does in turn, until another takes the rest back |
-//! | [`permit_cache`] | rights that are used again, and given back when many lie about |
-//! | [`arming`] | somebody looks round while anybody is awake |
+//! | [`countdown`] | the last member to end wakes the owner |
+//! | [`completion`] | one result and one reader, in either order |
+//! | [`ring`] | a bounded queue for many producers and many consumers |
+//! | [`spin`] | a spin lock for a few instructions |
+//! | [`batch_claim`] | a batch of work that one thread does in order, until another takes the rest back |
+//! | [`permit_cache`] | permits that are used again, and given back when many are spare |
+//! | [`arming`] | the watchdog is armed while any worker runs |
 
 pub mod arming;
 pub mod batch_claim;

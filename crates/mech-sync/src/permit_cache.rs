@@ -1,25 +1,29 @@
-//! Rights that are got in bulk, used again, and given back when many lie about.
+//! Permits that are taken in bulk, used again, and given back when many are spare.
 //!
-//! Room: mechanism. Knows numbers and a pile; knows nothing of what a right allows, or whence it comes.
+//! Room: mechanism. Knows numbers and a pile; knows nothing of what a permit allows, or where it comes from.
 //!
 //! # Invariant
-//! A right that is in use is never given back or used twice, and none is lost: the pile holds those in use, those that are spare, and nothing
-//! else but what a thread has claimed and is just moving.
+//! A permit that is in use is never given back or used twice, and none is lost: the pile holds those in use, those that
+//! are spare, and nothing else but what a thread has claimed and is just moving.
 //!
 //! # Why it holds
-//! The pile changes under its lock only. `spare` says how many of it nobody uses, and is raised only after a use has ended; and who uses a
-//! right got it from the pile, or after putting it there. So `spare` never says more than the pile has. Whoever lowers `spare`, by
-//! one RMW, has claimed that many and no other: [`reuse`](PermitCache::reuse) to use them, [`ended`](PermitCache::ended) to take them off the pile.
+//! The pile changes under its lock only. `spare` says how many of it are not in use, and is raised only after a use has
+//! ended. A user of a permit took it from the pile, or put it there first. So `spare` never says more than the pile
+//! has. The thread that lowers `spare`, by one RMW, has claimed that many and no other: [`reuse`](PermitCache::reuse)
+//! to use them, [`ended`](PermitCache::ended) to take them off the pile.
 //!
-//! Raising `spare` is a Release and lowering it an Acquire: who claims a right sees its last use ended, and the pile with that right in it.
+//! Raising `spare` is a Release and lowering it an Acquire: the thread that claims a permit sees its last use ended,
+//! and the pile with that permit in it.
 //!
 //! `keep` only says when it is worth giving back. Read late, it costs a little room.
 //!
 //! # Rejected
-//! One lock for all: every end of a task would take it. Counters without a pile: then the right is a bare number, which could be given back twice.
+//! One lock for all: every end of a task would take it. Counters without a pile: then the permit is a bare number,
+//! which could be given back twice.
 //!
-//! Checked by `tests/loom/permit_cache.rs`: with `spare` lowered in two steps, by either side, `a_right_in_use_is_not_given_back_and_none_is_lost` fails;
-//! with either ordering relaxed, `who_reuses_a_right_sees_its_last_use_ended`.
+//! Checked by `tests/loom/permit_cache.rs`: with `spare` lowered in two steps, by either side,
+//! `a_permit_in_use_is_not_given_back_and_none_is_lost` fails; with either ordering relaxed,
+//! `a_reused_permit_has_seen_its_last_use_end`.
 
 use crate::{
     SpinLock,
@@ -32,12 +36,12 @@ use crate::{
     },
 };
 
-/// A pile of rights, and how many of them nobody uses.
+/// A pile of permits, and how many of them are not in use.
 #[derive(Debug)]
 pub struct PermitCache<P> {
     pile: SpinLock<P>,
     spare: AtomicU64,
-    /// So many may stay spare.
+    /// The limit of spare permits.
     keep: AtomicU64,
 }
 
@@ -47,7 +51,7 @@ impl<P> PermitCache<P> {
         Self { pile: SpinLock::new(empty), spare: AtomicU64::new(0), keep: AtomicU64::new(0) }
     }
 
-    /// One to `want` rights that nobody uses; none if there is none.
+    /// One to `want` permits that are not in use; none if all are.
     pub fn reuse(&self, want: u64) -> Option<u64> {
         let acquire = or_planted!(Acquire, "reuse-without-acquire" => Relaxed);
         let spare = or_planted!(
@@ -61,7 +65,7 @@ impl<P> PermitCache<P> {
         Some(spare?.min(want))
     }
 
-    /// Puts new rights on the pile, whose users are the caller's affair. From now on `keep` may stay spare.
+    /// Puts new permits on the pile; the caller counts their users. From now on `keep` may stay spare.
     ///
     /// ```
     /// use mech_sync::PermitCache;
@@ -82,8 +86,9 @@ impl<P> PermitCache<P> {
         self.keep.store(keep, Relaxed);
     }
 
-    /// So many uses ended, or did not begin. If more than may be kept are spare now, all that are spare come off the pile: `split` takes
-    /// that many from it, under the lock, and what it returns is given back by the caller, outside.
+    /// `uses` uses ended, or did not begin. If more than `keep` permits are spare now, all spare ones come off the
+    /// pile: `split` takes that many from it, under the lock, and the caller gives back what it returns, outside the
+    /// lock.
     #[inline]
     #[must_use = "what came off the pile must be given back"]
     pub fn ended<R>(&self, uses: u64, split: impl FnOnce(&mut P, u64) -> R) -> Option<R> {
@@ -102,7 +107,7 @@ impl<P> PermitCache<P> {
         (spare > 0).then(|| split(&mut self.pile.lock(), spare))
     }
 
-    /// Everything has ended, and nobody else is here: `split` takes what is left off the pile.
+    /// Everything has ended, and no other thread uses the cache: `split` takes what is left off the pile.
     pub fn close<R>(&self, split: impl FnOnce(&mut P) -> R) -> R {
         self.spare.store(0, Relaxed);
         split(&mut self.pile.lock())

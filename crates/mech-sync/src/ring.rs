@@ -1,6 +1,7 @@
-//! A bounded queue for many on both sides (after Vyukov).
+//! A bounded queue for many producers and many consumers (after Vyukov). It is the body of a bounded channel. It never
+//! blocks; it only says *full* or *empty*.
 //!
-//! Room: mechanism. The body of a bounded channel; it never blocks, it only says *full* or *empty*.
+//! Room: mechanism.
 //!
 //! # Invariant
 //! Every pushed value is popped once, and values come out in the order in which their pushes claimed a slot. `push` fails only if
@@ -16,14 +17,15 @@
 //! popped, or it fails: what `pop` does not find after the ring was seen closed will never come.
 //!
 //! # Waiting
-//! The cursors move by SeqCst RMW, and *full* and *empty* are decided by SeqCst loads of the cursors. So somebody who announces a wait by a SeqCst
-//! RMW and then finds the ring empty is seen by every pusher that looks (SeqCst) for waiters after its push: all four
-//! are in one total order. `channel` stands on this. loom models fences rather than SeqCst accesses, so under loom the
-//! same places have a fence as well.
+//! The cursors move by SeqCst RMW, and *full* and *empty* are decided by SeqCst loads of the cursors. So a waiter that
+//! announces itself by a SeqCst RMW and then finds the ring empty is seen by every pusher that looks (SeqCst) for
+//! waiters after its push: all four are in one total order. Channels rely on this. loom models fences rather than
+//! SeqCst accesses, so under loom the same places have a fence as well.
 //!
-//! Checked by `tests/loom/ring.rs`: with either handover relaxed `values_pass_through_the_ring_once` fails; without the fences that stand
-//! for the one total order, `a_waiter_sees_the_ring_change_or_is_seen`; with the bit set in two steps, `what_is_not_found_after_the_end_never_comes` and
-//! `one_of_those_who_close_has_closed`. Also `the_ring_is_full_or_empty_only_if_it_is`.
+//! Checked by `tests/loom/ring.rs`: with either handover relaxed `values_pass_through_the_ring_once` fails; without the
+//! fences that replace the one total order, `a_waiter_sees_the_ring_change_or_is_seen`; with the bit set in two
+//! steps, `a_value_not_found_after_close_never_comes` and `one_of_several_closers_wins`. Also
+//! `the_ring_is_full_or_empty_only_if_it_is`.
 
 use std::mem::MaybeUninit;
 
@@ -135,7 +137,7 @@ impl<T> Ring<T> {
                 }
             } else {
                 fence_for_loom();
-                // Full if the popper's cursor stands a lap behind; else somebody is between claim and handover.
+                // Full if the popper's cursor stands a lap behind; else another thread is between claim and handover.
                 if self.pop_at.load(SeqCst) + self.lap_size() == cursor {
                     return Err(value);
                 }
@@ -210,7 +212,7 @@ impl<T> Ring<T> {
         self.pop_at.load(SeqCst) + self.lap_size() == push_at
     }
 
-    /// Lets nothing more be pushed; what is in it can still be popped. True for whoever closed it.
+    /// Lets nothing more be pushed; what is in it can still be popped. True for the caller that closed it.
     pub fn close(&self) -> bool {
         let was = or_planted!(self.push_at.fetch_or(CLOSED, SeqCst), "close-in-two-steps" => {
             let was = self.push_at.load(SeqCst);

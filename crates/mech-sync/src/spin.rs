@@ -1,6 +1,8 @@
-//! A lock for a few instructions.
+//! A spin lock for a few instructions.
 //!
-//! Room: mechanism. For critical sections that push to or pop from a list and never block, allocate rarely and run no foreign code.
+//! Room: mechanism.
+//!
+//! For critical sections that push to or pop from a list and never block, allocate rarely and run no foreign code.
 //!
 //! # Invariant
 //! At most one guard exists at a time, and what one holder wrote the next one sees.
@@ -9,7 +11,7 @@
 //! A CAS from `false` to `true` (Acquire) succeeds for one thread at a time; the guard's drop stores `false` with Release. A CAS
 //! that fails writes nothing; a failing `swap` would, and loom does not know that the holder's `false` comes after it.
 //!
-//! A holder may lose its CPU; see `sync::Spin` for how the others wait then.
+//! A holder may lose its CPU; see `sync::Spin` for how the other threads wait then.
 //!
 //! # Rejected
 //! `std::sync::Mutex`: unlocking costs it a second RMW, which shows in a channel's round trip.

@@ -1,4 +1,6 @@
 //! The atomics and locks of this crate: the standard ones, or loom's when a model runs.
+//!
+//! Room: mechanism.
 
 #[cfg(loom)]
 pub(crate) use loom::{
@@ -34,7 +36,7 @@ impl<T> UnsafeCell<T> {
     }
 }
 
-/// A cache line of its own, so that neighbours do not slow each other down.
+/// A cache line of its own, against false sharing.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Padded<T>(pub(crate) T);
@@ -47,7 +49,7 @@ impl<T> std::ops::Deref for Padded<T> {
     }
 }
 
-/// Locks, and goes on if a holder panicked: the data behind our locks is valid between any two of its
+/// Locks, also if a holder panicked: the data behind our locks is valid between any two of its
 /// writes, and a worker must not die of another's panic.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -55,7 +57,8 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Waits for another thread's next few instructions.
 ///
-/// That thread may have lost its CPU. Then we give up ours as well, now and then, so that 256 threads on 2 CPUs still get on.
+/// That thread may have lost its CPU. Then we yield ours as well, now and then, so that 256 threads on 2 CPUs still
+/// make progress.
 #[derive(Debug, Default)]
 pub(crate) struct Spin(u32);
 

@@ -1,15 +1,17 @@
-//! One blocked thing, and the token that wakes exactly one wait of it.
+//! A blocked task or thread, and the token that wakes exactly one wait of it.
 //!
-//! Room: mechanism. A *waiter* belongs to a fiber, a thread or a future for as long as it may block. A *token*
-//! names one wait on that waiter: it is what a channel, a lock or a timer keeps and later wakes.
+//! Room: mechanism. Knows epochs, codes and inboxes; knows nothing of tasks or of what they wait for.
+//!
+//! A *waiter* belongs to a fiber, a thread or a future for as long as it may block. A *token* names one wait on that
+//! waiter: it is what a channel, a lock or a timer keeps and later wakes.
 //!
 //! ```text
-//!   word = epoch << 18 | code << 2 | KICKED | PARKED
+//!   word = epoch << 18 | code << 2 | INTERRUPTED | PARKED
 //!
 //!              park                     wake(code)
 //!   (e, -) ───────────► (e, PARKED) ───────────────────► (e+1, code)  and is delivered
 //!     │                     │ interrupt
-//!     │ wake(code)          └──────► (e, KICKED)   and is delivered; the token stays good
+//!     │ wake(code)          └──────► (e, INTERRUPTED)   and is delivered; the token stays good
 //!     └──► (e+1, code)   not parked yet: park will refuse
 //! ```
 //!
@@ -19,15 +21,16 @@
 //!
 //! # Why it holds
 //! Waking *is* moving the epoch on, by CAS: a token of an older epoch changes nothing, and of two wakers one wins.
-//! Whoever clears PARKED delivers the waiter, and one CAS clears it. KICKED is cleared only by the waiter's owner, by CAS,
-//! after which it looks at what it was interrupted for.
+//! The thread that clears PARKED delivers the waiter, and one CAS clears it. INTERRUPTED is cleared only by the
+//! waiter's owner, by CAS, after which it looks at what it was interrupted for.
 //!
-//! Waiters and homes are `&'static` and never freed, only reused: a waker that comes late touches a live word and
+//! Waiters and inboxes are `&'static` and never freed, only reused: a waker that comes late touches a live word and
 //! finds another epoch there. No reference counts, no locks, no "is it still alive?".
 //!
-//! Checked by `tests/loom/waiter.rs`: a `park` that overlooks interrupts or does not acquire fails `a_wake_or_a_interrupt_is_never_lost`; a wake by plain
-//! store, or a `park` that does not release, fails `of_two_wakers_one_delivers`; a `withdraw` that does not acquire, `a_late_withdrawal_sees_the_waker`; an
-//! `unpark` that overlooks an interrupt, `a_sleeper_whose_time_is_up_knows_what_will_arrive`.
+//! Checked by `tests/loom/waiter.rs`: a `park` that overlooks interrupts or does not acquire fails
+//! `a_wake_or_an_interrupt_is_never_lost`; a wake by plain store, or a `park` that does not release, fails
+//! `of_two_wakers_one_delivers`; a `withdraw` that does not acquire, `a_late_withdrawal_sees_the_waker`; an `unpark`
+//! that overlooks an interrupt, `a_sleeper_whose_time_is_up_knows_what_will_arrive`.
 
 use crate::{
     inbox::{self, Link, Linked},
@@ -41,24 +44,24 @@ use crate::{
 };
 
 const PARKED: u64 = 1;
-const KICKED: u64 = 2;
+const INTERRUPTED: u64 = 2;
 const CODE: u64 = 4;
 const EPOCH: u64 = CODE << 16;
 
 /// The code of a wake that came because time was up.
 pub const TIMEOUT: u16 = u16::MAX;
 
-/// Where woken waiters are brought.
+/// Where woken waiters are delivered.
 pub type Inbox = inbox::Inbox<Waiter>;
 
-/// Where one blocked thing sits.
+/// The wait state of one fiber, thread or future.
 #[derive(Debug)]
 pub struct Waiter {
     word: AtomicU64,
     inbox: AtomicPtr<Inbox>,
     /// Links waiters in an inbox or a run queue; a waiter is in at most one, see the invariant.
     next: Link<Waiter>,
-    /// The owner's note to itself: which of its fibers sits here.
+    /// The owner's own tag: which of its fibers uses this waiter.
     tag: AtomicU32,
 }
 
@@ -73,15 +76,15 @@ pub struct WaitToken {
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 #[must_use = "a parked waiter must stop running, any other must not"]
 pub enum Park {
-    /// Stop running: the waiter will be delivered to its home.
+    /// Stop running: the waiter will be delivered to its inbox.
     Parked,
     /// The token was already woken, with this code.
     Woken(u16),
-    /// Somebody interrupted: look at what for, then park again with the same token or withdraw it.
+    /// The waiter was interrupted: look at what for, then park again with the same token or withdraw it.
     Interrupted,
 }
 
-/// A waiter that its waker must bring home.
+/// A waiter that its waker must deliver.
 #[derive(Debug)]
 #[must_use = "a waiter that is not delivered never runs again"]
 pub struct Delivery(&'static Waiter);
@@ -97,7 +100,7 @@ impl Waiter {
         }
     }
 
-    /// Gives a waiter that nobody sits on to `inbox`.
+    /// Gives a waiter that is not in use to `inbox`.
     pub fn move_to(&self, inbox: &'static Inbox) {
         self.inbox.store(std::ptr::from_ref(inbox).cast_mut(), Release);
     }
@@ -109,18 +112,18 @@ impl Waiter {
         unsafe { &*self.inbox.load(Acquire) }
     }
 
-    /// The owner's note.
+    /// The owner's tag.
     #[inline]
     pub fn tag(&self) -> u32 {
         self.tag.load(Relaxed)
     }
 
-    /// Sets the owner's note.
+    /// Sets the owner's tag.
     pub fn set_tag(&self, tag: u32) {
         self.tag.store(tag, Relaxed);
     }
 
-    /// Whether who sits here has stopped and nobody has woken it yet, for who looks on: the answer may be old by the time it is read.
+    /// Whether the owner has parked and was not woken yet. For observers: the answer may be old by the time it is read.
     pub fn is_parked(&self) -> bool {
         self.word.load(Relaxed) & PARKED != 0
     }
@@ -131,11 +134,11 @@ impl Waiter {
         WaitToken { waiter: self, epoch: self.word.load(Relaxed) / EPOCH }
     }
 
-    /// Wakes the waiter without ending its wait: it is to look around. Returns the waiter if it slept.
+    /// Wakes the waiter without ending its wait, so that it looks around. Returns the waiter if it was parked.
     pub fn interrupt(&'static self) -> Option<Delivery> {
         let word = self
             .word
-            .fetch_update(AcqRel, Relaxed, |word| Some((word | KICKED) & !PARKED))
+            .fetch_update(AcqRel, Relaxed, |word| Some((word | INTERRUPTED) & !PARKED))
             .expect("the update always gives a word");
         (word & PARKED != 0).then_some(Delivery(self))
     }
@@ -146,7 +149,7 @@ impl Waiter {
         self.next.next()
     }
 
-    /// Links this waiter; only who owns the queue it is in may do so.
+    /// Links this waiter. Only the owner of the queue it is in may do so.
     #[inline]
     pub fn set_next(&self, next: Option<&'static Waiter>) {
         self.next.set_next(next);
@@ -166,7 +169,7 @@ impl WaitToken {
         self.waiter
     }
 
-    /// Ends the wait and says why: `code` means something to whoever waits. Returns the waiter if it was parked; a token that
+    /// Ends the wait and says why: `code` means something to the waiter's owner. Returns the waiter if it was parked; a token that
     /// was used before does nothing.
     #[inline]
     pub fn wake(self, code: u16) -> Wake {
@@ -176,7 +179,7 @@ impl WaitToken {
             if now / EPOCH != self.epoch {
                 return Wake::Stale;
             }
-            let next = (self.epoch + 1).wrapping_mul(EPOCH) | (u64::from(code) * CODE) | (now & KICKED);
+            let next = (self.epoch + 1).wrapping_mul(EPOCH) | (u64::from(code) * CODE) | (now & INTERRUPTED);
             let swapped = or_planted!(
                 word.compare_exchange_weak(now, next, AcqRel, Relaxed),
                 "wake-by-store" => { word.store(next, Release); Ok(now) }
@@ -200,12 +203,12 @@ impl WaitToken {
                 or_planted!({ let _ = word.load(Acquire); }, "park-without-acquire" => ());
                 return Park::Woken((now / CODE) as u16);
             }
-            let (next, verdict) = if now & or_planted!(KICKED, "park-ignores-interrupt" => 0) != 0 {
-                (now & !KICKED, Park::Interrupted)
+            let (next, verdict) = if now & or_planted!(INTERRUPTED, "park-ignores-interrupt" => 0) != 0 {
+                (now & !INTERRUPTED, Park::Interrupted)
             } else {
                 (now | PARKED, Park::Parked)
             };
-            // Acquires what it was interrupted for; releases what the owner did to whoever delivers it.
+            // Acquires what it was interrupted for; releases what the owner did to the thread that delivers it.
             let order = or_planted!(AcqRel, "park-relaxed" => Relaxed);
             match word.compare_exchange_weak(now, next, order, Relaxed) {
                 Ok(_) => return verdict,
@@ -225,7 +228,7 @@ impl WaitToken {
         self.waiter.word.load(or_planted!(Acquire, "is-woken-relaxed" => Relaxed)) / EPOCH != self.epoch
     }
 
-    /// Ends the wait from the owner's side. False if somebody woke it first: then what the waker did counts.
+    /// Ends the wait from the owner's side. False if it was woken first: then what the waker did counts.
     ///
     /// For an owner that runs; one that parked and was not delivered calls [`WaitToken::unpark`].
     pub fn withdraw(self) -> bool {
@@ -238,9 +241,9 @@ impl WaitToken {
         }
     }
 
-    /// Ends the wait of an owner that parked and comes back by itself, because its time is up or its future was dropped. False if
-    /// somebody woke or interrupted it first: then the waiter is on its way home, once, and must be taken in there before it parks
-    /// again or changes hands. What ended the wait is what [`WaitToken::park`] says.
+    /// Ends the wait of an owner that parked and comes back by itself, because its time is up or its future was
+    /// dropped. False if it was woken or interrupted first: then the waiter is on its way to its inbox, once, and must
+    /// be taken in there before it parks again or changes hands. What ended the wait is what [`WaitToken::park`] says.
     #[must_use = "a waiter that is on its way must not be used before it arrives"]
     pub fn unpark(self) -> bool {
         or_planted!(matches!(self.wake(TIMEOUT), Wake::Parked(_)), "unpark-like-withdraw" => self.withdraw())
@@ -251,16 +254,16 @@ impl WaitToken {
 #[derive(Debug)]
 #[must_use = "a parked waiter must be delivered"]
 pub enum Wake {
-    /// It slept: bring it home.
+    /// It was parked: deliver it.
     Parked(Delivery),
-    /// It had not gone to sleep yet, and now will not.
+    /// It had not parked yet, and now will not.
     Awake,
     /// The wait was over already.
     Stale,
 }
 
 impl Delivery {
-    /// The waiter, for a caller that runs at its home and can queue it itself.
+    /// The waiter, for a caller that runs at its inbox and can queue it itself.
     #[inline]
     pub fn waiter(self) -> &'static Waiter {
         self.0
@@ -272,13 +275,13 @@ impl Delivery {
         std::ptr::eq(self.0.inbox.load(Relaxed), inbox)
     }
 
-    /// Brings the waiter home and wakes what sleeps there.
+    /// Delivers the waiter to its inbox and wakes the thread or future there.
     pub fn send(self) {
         self.0.inbox().deliver(self.0);
     }
 }
 
-/// A token in a place that two threads share. Whoever reads it must be ordered after the write by other means.
+/// A token in memory that two threads share. The reader must be ordered after the write by other means.
 #[derive(Debug)]
 pub struct TokenCell {
     waiter: AtomicPtr<Waiter>,

@@ -1,19 +1,23 @@
-//! Who was derived from whom, and who is alive.
+//! Which capability was derived from which, and which are alive.
+//!
+//! Room: state. Knows slots, generations and the tree of derivations; knows nothing of what a capability allows.
 //!
 //! # Invariant
 //! 1. A capability is alive while the word of its slot equals its generation. The word only ever grows.
-//! 2. Everything derived from a live capability that is itself alive hangs below it, so a revocation that walks down finds it.
+//! 2. Every live capability that was derived from a live one hangs below it, so a revocation that walks down finds it.
 //!
 //! # Why it holds
-//! 1. Revoking and forgetting add one; nothing else writes the word. A slot whose word reached the largest number is not used again, so
-//!    no generation comes back.
-//! 2. Entering a child, revoking and forgetting need `&mut Arena`, that is the ledger's lock. A child enters only below a parent that is
-//!    alive at that moment. Handles of children keep the handle of their parent, so whoever is forgotten has nothing below.
+//! 1. Revoking and forgetting add one; nothing else writes the word. A slot whose word reached the largest number is
+//!    not used again, so no generation comes back.
+//! 2. Entering a child, revoking and forgetting need `&mut Arena`, that is the ledger's lock. A child enters only below
+//!    a parent that is alive at that moment. Handles of children keep the handle of their parent, so a capability that
+//!    is forgotten has nothing below.
 //!
 //! Holders read the word without the lock: a use that overlaps a revocation comes before or after it, and one that starts later is refused.
 //!
-//! Checked by `tests/loom/main.rs`: with either side of the word relaxed `nothing_is_granted_after_a_revocation_is_seen` fails; with a child entered
-//! below whatever its parent is, `what_is_derived_during_a_revocation_does_not_escape`.
+//! Checked by `tests/loom/main.rs`: with either side of the word relaxed
+//! `nothing_is_granted_after_a_revocation_is_seen` fails; with a child entered below a parent that may be dead,
+//! `what_is_derived_during_a_revocation_does_not_escape`.
 //!
 //! # Rejected
 //! A flag looked up along the chain of ancestors: revoking is then one store, but every spawn pays a load for each ancestor.
@@ -36,7 +40,7 @@ pub(crate) struct Arena {
     slots: Vec<Slot>,
     free: Vec<u32>,
     live: usize,
-    /// How often those were used that are over.
+    /// The uses of capabilities that have ended.
     uses_over: u64,
 }
 
@@ -45,11 +49,11 @@ struct Slot {
     occupied: bool,
     /// Of the occupant; meaningless without one.
     links: Links,
-    /// What the audit is to know of the occupant.
+    /// What the audit shows of the occupant.
     account: Option<Account>,
 }
 
-/// Who an occupant is, and how often it was used.
+/// Kind, label and use count of an occupant.
 #[derive(Debug, Clone)]
 pub(crate) struct Account {
     pub(crate) kind: Kind,
@@ -57,7 +61,7 @@ pub(crate) struct Account {
     pub(crate) uses: Arc<Uses>,
 }
 
-/// A tree by numbers: each knows its parent, its first child and its neighbours.
+/// A tree of slot numbers: each slot knows its parent, its first child and its siblings.
 #[derive(Default, Clone, Copy)]
 struct Links {
     parent: Option<u32>,
@@ -77,7 +81,7 @@ impl Arena {
         self.slots.len()
     }
 
-    /// Enters one below `parent`, at the top without; `None` if the parent is not alive.
+    /// Enters one below `parent`, or at the top if there is none; `None` if the parent is not alive.
     pub(crate) fn enter(&mut self, parent: Option<CapId>) -> Option<(CapId, Arc<AtomicU32>)> {
         let is_gone = |parent| !or_planted!(self.is_alive(parent), "enter-without-look" => true);
         if parent.is_some_and(is_gone) {
@@ -102,17 +106,17 @@ impl Arena {
         Some((CapId { slot, generation: word.load(Relaxed) }, word))
     }
 
-    /// Notes what the audit is to know of one that was just entered.
+    /// Sets what the audit shows of one that was just entered.
     pub(crate) fn set_account(&mut self, id: CapId, account: Account) {
         self.slots[id.slot as usize].account = Some(account);
     }
 
-    /// How often all were used that ever were.
+    /// The uses of all capabilities, also of those that have ended.
     pub(crate) fn uses(&self) -> u64 {
         self.accounts().fold(self.uses_over, |sum, (_, account)| sum.saturating_add(account.uses.count()))
     }
 
-    /// What is known of those that are alive.
+    /// What the audit shows of those that are alive.
     pub(crate) fn accounts(&self) -> impl Iterator<Item = (CapId, &Account)> {
         let alive = self.slots.iter().enumerate().filter(|(_, slot)| slot.occupied);
         alive.filter_map(|(index, slot)| {
@@ -188,10 +192,10 @@ impl Arena {
     fn vacate(&mut self, slot: u32) {
         self.live -= 1;
         self.slots[slot as usize].occupied = false;
-        // Whoever looks whether it is alive does so before it is used: there will be no more.
+        // A user checks whether it is alive before it uses it: there will be no more uses.
         let account = self.slots[slot as usize].account.take();
         self.uses_over = self.uses_over.saturating_add(account.map_or(0, |account| account.uses.count()));
-        // Pairs with the Acquire in `Node::is_alive`: who is refused sees what was done before the revocation.
+        // Pairs with the Acquire in `Node::is_alive`: a user that is refused sees what was done before the revocation.
         let release = or_planted!(Release, "vacate-relaxed" => Relaxed);
         let next = self.slots[slot as usize].word.fetch_add(1, release) + 1;
         if next != LAST {

@@ -1,8 +1,10 @@
-//! What was granted and what was refused, for whoever has to find out later.
+//! The log of what was granted and what was refused.
+//!
+//! Room: state.
 //!
 //! # Invariant
-//! Memory is bounded by the capacity; totals are exact, also of what was overwritten. A flood of refusals overwrites refusals only: it
-//! cannot wash out who was granted what.
+//! Memory is bounded by the capacity; totals are exact, also of what was overwritten. A flood of refusals overwrites
+//! refusals only: it cannot push grants out of the log.
 //!
 //! # Why it holds
 //! Grants and refusals have a ring each, of half the capacity. Totals and rings change under one lock. A use that succeeds is counted, by the capability, and writes no
@@ -49,7 +51,7 @@ pub struct AuditRecord {
     pub id: Option<CapId>,
     /// What it was derived from, if it was.
     pub parent: Option<CapId>,
-    /// For whom, if that was said.
+    /// The label of its holder, if one was given.
     pub label: Option<Arc<str>>,
 }
 
@@ -88,13 +90,13 @@ pub struct CapUse {
     pub id: CapId,
     /// Of which kind.
     pub kind: Kind,
-    /// For whom, if that was said.
+    /// The label of its holder, if one was given.
     pub label: Option<Arc<str>>,
     /// How often.
     pub uses: u64,
 }
 
-/// How often each thing happened since the ledger was made.
+/// How often each event happened since the ledger was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct AuditTotals {
@@ -106,7 +108,7 @@ pub struct AuditTotals {
     pub delegated: u64,
     /// [`AuditEvent::Revoked`].
     pub revoked: u64,
-    /// How often a capability was used, all taken together; see [`Ledger::uses`](crate::Ledger::uses).
+    /// The uses of all capabilities together; see [`Ledger::uses`](crate::Ledger::uses).
     pub used: u64,
     refused: [u64; CapErrorKind::ALL.len()],
 }

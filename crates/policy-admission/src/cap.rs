@@ -1,5 +1,7 @@
 //! The handle of a capability.
 //!
+//! Room: interface.
+//!
 //! # Invariant
 //! A [`Cap`] comes from a ledger or from another `Cap`, and then its terms are within that one's. There is no other way to make one, and none
 //! to copy one.
@@ -18,7 +20,7 @@ use crate::{AuditEvent, CapBudget, CapError, CapId, CapSpawn, Delegation, Grant,
 /// Authority that cannot be forged, only narrowed.
 ///
 /// Dropping it ends it, if nothing was derived from it and there is no lease or permit of it; else with the last of those. What was derived
-/// from it goes on: only [`revoke`](Cap::revoke) takes that back.
+/// from it stays: only [`revoke`](Cap::revoke) takes that back.
 ///
 /// It cannot be made from terms,
 /// ```compile_fail,E0308
@@ -59,7 +61,7 @@ use crate::{AuditEvent, CapBudget, CapError, CapId, CapSpawn, Delegation, Grant,
 /// let spawn: Cap<CapSpawn> = Ledger::new().grant(CapSpawn::new());
 /// let budget: Cap<CapBudget> = spawn;
 /// ```
-/// and where one is needed, terms are none.
+/// and terms are no substitute for one.
 /// ```compile_fail,E0308
 /// use policy_admission::{Cap, CapSpawn};
 /// fn start(_: &Cap<CapSpawn>) {}
@@ -90,7 +92,7 @@ impl<T: Terms> Cap<T> {
         self.node.delegation
     }
 
-    /// For whom it is, if that was said.
+    /// The label of its holder, if one was given.
     pub fn label(&self) -> Option<&Arc<str>> {
         self.node.label.as_ref()
     }
@@ -106,15 +108,17 @@ impl<T: Terms> Cap<T> {
         self.node.check()
     }
 
-    /// Whether it still holds, for who only wants to know.
+    /// Whether it still holds; writes no refusal.
     #[inline]
     pub fn is_alive(&self) -> bool {
         self.node.is_alive()
     }
 
-    /// A way to use it, also where this handle is not. It keeps the capability, not its life: revoked is revoked, and each use looks.
+    /// A lease, to use it where this handle is not. A lease keeps the capability's data, not its validity: once revoked
+    /// it gives nothing, and each use checks.
     ///
-    /// Anybody who has the capability may have it, since a lease only takes; what it took comes back when permits are dropped.
+    /// Every holder of the capability may have one, because a lease only takes; what it took comes back when permits
+    /// are dropped.
     ///
     /// ```
     /// use policy_admission::{CapError, CapSpawn, Ledger};
@@ -137,8 +141,9 @@ impl<T: Terms> Cap<T> {
     ///
     /// Its use counts here too: the limits of this one bind the sum of everything derived from it.
     ///
-    /// Refused if this one was revoked, or is [`Delegation::Final`]. That holds for the narrowest wish too: a holder who may not pass on
-    /// authority may not pass on a part of it. The runtime passes a task's capabilities to its children without deriving.
+    /// Refused if this one was revoked, or is [`Delegation::Final`]. That holds for the narrowest request too: a holder
+    /// that may not pass on authority may not pass on a part of it. The runtime passes a task's capabilities to its
+    /// children without deriving.
     pub fn attenuate(&self, grant: impl Into<Grant<T>>) -> Result<Cap<T>, CapError> {
         self.derive(grant.into(), AuditEvent::Attenuated)
     }
@@ -157,13 +162,13 @@ impl<T: Terms> Cap<T> {
         let label = grant.label.or_else(|| label.clone());
         let delegation = grant.delegation.unwrap_or(Delegation::Final);
         let node = Node::enter(registry, Some(&self.node), terms.meet(&grant.terms), delegation, label, event);
-        // The first look saves the lock; this one is under it.
+        // The first check saves the lock; this one is under it.
         node.map(Cap::new).ok_or_else(|| self.node.refuse(CapError::Revoked { id: *id }))
     }
 
-    /// Ends it and everything derived from it, at once: how many capabilities that were. Of one that ended before, 0.
+    /// Ends it and everything derived from it, at once. Returns how many capabilities ended; 0 if it had ended before.
     ///
-    /// What runs by it goes on to its end and is counted until then; nothing new starts.
+    /// What runs under it goes on to its end and is counted until then; nothing new starts.
     pub fn revoke(&self) -> usize {
         self.node.revoke()
     }
@@ -175,7 +180,8 @@ impl<T: Terms> Cap<T> {
 }
 
 impl Cap<CapSpawn> {
-    /// How many tasks run by it and by everything derived from it. Without a limit nobody counts, and this is 0.
+    /// How many tasks run under it and under everything derived from it. Without a limit nothing is counted, and this
+    /// is 0.
     pub fn tasks_in_use(&self) -> u64 {
         self.node.in_use(0)
     }

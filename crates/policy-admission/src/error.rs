@@ -1,4 +1,6 @@
-//! Why authority was refused, said so that a person can act on it.
+//! Why authority was refused, with a message that says what to do.
+//!
+//! Room: values.
 
 use std::{error::Error, fmt};
 
@@ -210,23 +212,23 @@ impl fmt::Display for CapError {
             }
             CapError::TaskLimitExceeded { limit, in_use } => write!(
                 f,
-                "{in_use} tasks run of at most {limit}; wait for one to end, or attenuate less: `.max_tasks({})`",
+                "{in_use} of {limit} allowed tasks are running; wait for one to end, or attenuate less: `.max_tasks({})`",
                 limit.saturating_add(1)
             ),
             CapError::ChannelLimitExceeded { what: ChannelLimit::Channels, limit, in_use, wanted } => write!(
                 f,
-                "{in_use} channels are open of at most {limit} and {wanted} more was wanted; drop one, or attenuate less: \
+                "{in_use} of {limit} allowed channels are open and {wanted} more was wanted; drop one, or attenuate less: \
                  `.max_channels({})`",
                 in_use.saturating_add(wanted)
             ),
             CapError::ChannelLimitExceeded { what: ChannelLimit::Buffer, limit, wanted, .. } => write!(
                 f,
-                "a channel for {wanted} messages was wanted but {limit} is the most; ask for a smaller one, or attenuate less: \
+                "a channel for {wanted} messages was wanted but the limit is {limit}; ask for a smaller one, or attenuate less: \
                  `.max_buffer({wanted})`"
             ),
             CapError::BudgetLimitExceeded { component, wanted, limit } => write!(
                 f,
-                "{wanted} of {component} was wanted but all {limit} are drawn, and none comes back; have a new CapBudget granted, \
+                "{wanted} of {component} was wanted but all {limit} are drawn, and nothing is put back; have a new CapBudget granted, \
                  or attenuate less: a larger `.limit`"
             ),
             CapError::ExecutorLimitExceeded { what, limit, in_use, wanted } => {
@@ -237,7 +239,7 @@ impl fmt::Display for CapError {
                 let enough = in_use.saturating_add(wanted);
                 write!(
                     f,
-                    "{wanted} {what} were wanted and {in_use} are in use, but {limit} is the most; ask for fewer, or attenuate \
+                    "{wanted} {what} were wanted and {in_use} are in use, but the limit is {limit}; ask for fewer, or attenuate \
                      less: `.{knob}({enough})`"
                 )
             }
@@ -247,7 +249,7 @@ impl fmt::Display for CapError {
                  `Delegation::Allowed`"
             ),
             CapError::Revoked { id } => {
-                write!(f, "capability {id}, or one above it, was revoked; ask whoever granted it for a new one")
+                write!(f, "capability {id}, or one above it, was revoked; ask its grantor for a new one")
             }
             CapError::Stale { id } => {
                 write!(f, "{id} names no capability any more: it was dropped or revoked; use the name of a live one")

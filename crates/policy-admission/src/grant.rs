@@ -1,4 +1,6 @@
-//! A wish for a capability: terms, for whom, and whether it may be passed on.
+//! A request for a capability: terms, a label, and whether it may be passed on.
+//!
+//! Room: values.
 
 use std::sync::Arc;
 
@@ -13,7 +15,7 @@ pub enum Delegation {
     Final,
 }
 
-/// Terms, with whom they are for and whether they may be passed on. A wish: it grants nothing.
+/// Terms, with a label and whether they may be passed on. A request: it grants nothing.
 ///
 /// ```
 /// use policy_admission::{CapSpawn, Delegation, Grant, Ledger};
@@ -21,7 +23,7 @@ pub enum Delegation {
 /// let root = Ledger::new().grant(CapSpawn::new());
 /// let team = Grant::new(CapSpawn::new().max_tasks(100)).label("team").delegation(Delegation::Allowed);
 /// let team = root.attenuate(team)?;
-/// let member = team.attenuate(CapSpawn::new().max_tasks(10))?; // without a word, it cannot be passed on
+/// let member = team.attenuate(CapSpawn::new().max_tasks(10))?; // by default it cannot be passed on
 /// assert!(member.attenuate(CapSpawn::new()).is_err());
 /// # Ok::<(), policy_admission::CapError>(())
 /// ```
@@ -38,7 +40,7 @@ impl<T: Terms> Grant<T> {
         Self { terms, delegation: None, label: None }
     }
 
-    /// Whether it may be passed on. Unsaid, a capability granted by a ledger may, and a derived one may not.
+    /// Whether it may be passed on. By default, a capability granted by a ledger may, and a derived one may not.
     #[must_use]
     pub fn delegation(mut self, delegation: Delegation) -> Self {
         self.delegation = Some(delegation);
@@ -48,7 +50,7 @@ impl<T: Terms> Grant<T> {
     /// How many bytes of a label are kept: the log remembers labels that tenants chose, and has to stay small.
     pub const LABEL_BYTES_MAX: usize = 128;
 
-    /// For whom: the log shows it. Unsaid, a derived capability has the label of the one above.
+    /// The name of the holder: the log shows it. By default, a derived capability has the label of the one above.
     #[must_use]
     pub fn label(mut self, label: impl AsRef<str>) -> Self {
         let label = label.as_ref();

@@ -1,5 +1,7 @@
 //! The name of a capability: a slot, and which of the slot's occupants is meant.
 //!
+//! Room: values.
+//!
 //! # Invariant
 //! No two capabilities of one ledger ever have the same name, so a name that outlived its capability finds nothing.
 //!

@@ -1,8 +1,11 @@
-//! How a capability is used: something is taken of it.
+//! How a capability is used: a lease takes permits or budget from it.
+//!
+//! Room: interface.
 //!
 //! # Invariant
-//! Whatever is taken here is taken of every capability above too, or not at all; see `node.rs`. A revoked one gives nothing. A lease never
-//! gives back: what comes back does so when a permit is dropped, see `permits.rs`; and of a budget nothing comes back.
+//! What is taken here is taken of every capability above too, or not at all; see `node.rs`. A revoked one gives
+//! nothing. A lease never gives back: a permit does when it is dropped, see `permits.rs`; and of a budget nothing comes
+//! back.
 
 use std::{fmt, sync::Arc};
 
@@ -10,10 +13,11 @@ use vocab::{Budget, Component};
 
 use crate::{CapBudget, CapError, CapId, CapSpawn, Terms, node::Node};
 
-/// The use of a capability without the rest of it, made by [`Cap::lease`](crate::Cap::lease). A clone is the same lease.
+/// The right to use a capability and nothing more, made by [`Cap::lease`](crate::Cap::lease). A clone is the same
+/// lease.
 ///
-/// It takes, and derives nothing, so it does not care for delegation: whoever has it uses what its capability has, counted there, and no
-/// longer than that lives. What it gives is counted until it is dropped, also after a revocation.
+/// It takes, and derives nothing, so delegation does not matter to it: its holder uses what its capability has, counted
+/// there, and no longer than that lives. What it gives is counted until it is dropped, also after a revocation.
 ///
 /// A lease cannot be had of terms,
 /// ```compile_fail,E0599
@@ -70,7 +74,7 @@ impl<T: Terms> Lease<T> {
         &self.node.terms
     }
 
-    /// For whom it is, if that was said.
+    /// The label of its holder, if one was given.
     pub fn label(&self) -> Option<&Arc<str>> {
         self.node.label.as_ref()
     }
@@ -80,7 +84,7 @@ impl<T: Terms> Lease<T> {
         self.node.uses.count()
     }
 
-    /// The ledger that its capability comes from writes the refusal down; returns it.
+    /// Writes the refusal into the log of the ledger that its capability comes from; returns it.
     pub fn refuse(&self, error: CapError) -> CapError {
         self.node.refuse(error)
     }
@@ -91,7 +95,7 @@ impl<T: Terms> Lease<T> {
         self.node.check()
     }
 
-    /// Whether it still holds, for who only wants to know.
+    /// Whether it still holds; writes no refusal.
     #[inline]
     pub fn is_alive(&self) -> bool {
         self.node.is_alive()
@@ -111,17 +115,18 @@ impl<T: Terms> fmt::Debug for Lease<T> {
 }
 
 impl Lease<CapSpawn> {
-    /// Permits were used again for so many tasks: only who keeps them knows.
+    /// Permits were used again for `tasks` tasks. The cache that keeps them counts this.
     pub fn count_reuse(&self, tasks: u64) {
         self.node.uses.add(tasks);
     }
 
-    /// So many permits that were taken, or used again, were not needed for a task after all.
+    /// `tasks` permits that were taken, or used again, were not needed after all.
     pub fn count_unused(&self, tasks: u64) {
         self.node.uses.take_back(tasks);
     }
 
-    /// How many permits are out, of this one and of everything derived from it. Without a limit nobody counts, and this is 0.
+    /// How many permits are out, of this one and of everything derived from it. Without a limit nothing is counted, and
+    /// this is 0.
     pub fn tasks_in_use(&self) -> u64 {
         self.node.in_use(0)
     }
@@ -131,8 +136,8 @@ impl Lease<CapSpawn> {
         self.node.left(0)
     }
 
-    /// How many permits a nursery may keep in store, so as not to ask for each: one in 64 of what is left, at most 64. So the stores of
-    /// a few nurseries never starve the others.
+    /// How many permits a nursery may cache, so that it need not ask for each: one in 64 of what is left, at most 64.
+    /// So the caches of a few nurseries never starve the others.
     pub fn batch(&self) -> u64 {
         (self.tasks_left() / 64).clamp(1, 64)
     }
@@ -147,8 +152,9 @@ impl Lease<CapSpawn> {
 impl Lease<CapBudget> {
     /// Draws what is left, of each component at most what is wanted. Refused if that is nothing of anything that is wanted.
     ///
-    /// A capability for budgets is used up, whatever becomes of the budget: what is drawn is spent of it and of those above for good, also
-    /// if a task leaves some of it. A budget is a plain number, and whoever could put one back could put back more than was drawn.
+    /// A capability for budgets is used up by drawing: what is drawn is spent of it and of those above for good, also
+    /// if a task leaves some of it. A budget is a plain number: a caller that could put one back could put back more
+    /// than was drawn.
     ///
     /// ```
     /// use policy_admission::{CapBudget, Ledger};

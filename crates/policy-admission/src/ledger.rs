@@ -1,10 +1,12 @@
 //! The source of authority.
 //!
-//! # Invariant
-//! Whoever holds a [`Ledger`] may grant anything of it and revoke anything of it; nobody else can begin. A runtime keeps its ledger and hands
-//! out capabilities; to use those takes no ledger.
+//! Room: interface.
 //!
-//! What it keeps stands in `registry.rs`.
+//! # Invariant
+//! The holder of a [`Ledger`] may grant anything of it and revoke anything of it. No other code can make a first
+//! capability. A runtime keeps its ledger and hands out capabilities; using those takes no ledger.
+//!
+//! Its data is in `registry.rs`.
 
 use std::{fmt, sync::Arc};
 
@@ -47,7 +49,8 @@ impl Ledger {
         Self::with_audit(Self::AUDIT_CAPACITY)
     }
 
-    /// An empty one whose log keeps so many records: the last half of them of grants and revocations, the other half of refusals.
+    /// An empty one whose log keeps `capacity` records: half of them for grants and revocations, the other half for
+    /// refusals.
     pub fn with_audit(capacity: usize) -> Self {
         Self(Arc::new(Registry::new(capacity)))
     }
@@ -60,12 +63,13 @@ impl Ledger {
         Cap::new(node.expect("what has no parent needs none alive"))
     }
 
-    /// Says whether a capability is one of this ledger's: anybody can make a ledger and grant themselves everything, but not from this one.
+    /// Checks that a capability comes from this ledger. Any code can make a ledger and grant itself everything, but not
+    /// from this one.
     pub fn vouch<T: Terms>(&self, lease: &Lease<T>) -> Result<(), CapError> {
         if self.is_source_of(lease) { Ok(()) } else { Err(self.refuse(CapError::Foreign, None)) }
     }
 
-    /// The same for who only wants to know: no refusal is written down.
+    /// The same without writing a refusal down.
     pub fn is_source_of<T: Terms>(&self, lease: &Lease<T>) -> bool {
         Arc::ptr_eq(&self.0, &lease.node.registry)
     }
@@ -75,7 +79,7 @@ impl Ledger {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Whether two capabilities, of whatever kind, come from the same ledger.
+    /// Whether two capabilities, of any kind, come from the same ledger.
     pub fn is_common<A: Terms, B: Terms>(one: &Lease<A>, other: &Lease<B>) -> bool {
         Arc::ptr_eq(&one.node.registry, &other.node.registry)
     }
@@ -96,7 +100,7 @@ impl Ledger {
         self.0.log().records()
     }
 
-    /// How often each thing happened, also of what the log holds no more.
+    /// How often each event happened, also those that the log no longer holds.
     pub fn audit_totals(&self) -> AuditTotals {
         let used = self.0.arena().uses();
         let mut totals = self.0.log().totals();
@@ -104,8 +108,9 @@ impl Ledger {
         totals
     }
 
-    /// How often each capability that is alive was used, by whoever holds it: tasks that were started, draws, channels and executors that were opened. Use of what was
-    /// derived from it is counted there. Of those that are over, [`AuditTotals::used`] has the sum.
+    /// How often each live capability was used, by all its holders: tasks started, draws, channels and executors
+    /// opened. Use of a derived capability is counted there. The sum of all that have ended is in
+    /// [`AuditTotals::used`].
     ///
     /// ```
     /// use policy_admission::{CapSpawn, Grant, Kind, Ledger};
@@ -133,7 +138,7 @@ impl Ledger {
         self.0.arena().live()
     }
 
-    /// For how many there is room without growing.
+    /// How many fit without growing.
     pub fn slots(&self) -> usize {
         self.0.arena().slots()
     }

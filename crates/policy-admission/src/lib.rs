@@ -1,10 +1,11 @@
-//! May it run: capabilities, profiles, and a log of who was refused.
+//! May it run: capabilities, profiles, and a log of grants and refusals.
 //!
-//! Room: policy. Knows budgets and names; knows nothing of tasks, workers or clocks.
+//! Room: decisions. Knows budgets and names; knows nothing of tasks, workers or clocks.
 //!
 //! *Terms* ([`CapSpawn`], [`CapBudget`], [`CapChannel`], [`CapExecutor`]) say what is allowed and allow nothing. A [`Ledger`] turns terms
 //! into a [`Cap`], which cannot be forged or copied; from a `Cap` others are derived, never wider. It is used through a [`Lease`], which gives
-//! permits that count as long as they live; limits bind the sum of everything derived. Revoking reaches everything derived, at once.
+//! permits that are counted as long as they live; limits bind the sum of everything derived. Revoking reaches
+//! everything derived, at once.
 //!
 //! ```
 //! use policy_admission::{CapError, CapSpawn, Delegation, Grant, Ledger};
@@ -16,7 +17,7 @@
 //! // A tenant that cannot hurt the others, and may have tenants of its own.
 //! let terms = CapSpawn::new().max_tasks(100).task_budget(Budget::ops(1_000_000).memory(64 << 20));
 //! let tenant = root.attenuate(Grant::new(terms).label("plugin-7").delegation(Delegation::Allowed))?;
-//! let guest = tenant.attenuate(CapSpawn::new().max_tasks(5_000))?; // the wish is larger than what there is
+//! let guest = tenant.attenuate(CapSpawn::new().max_tasks(5_000))?; // the request is larger than the limit
 //! assert_eq!(guest.terms().get_max_tasks(), 100);
 //!
 //! // The runtime starts tasks: the guest's are the tenant's too.

@@ -1,26 +1,29 @@
 //! Counting use along a chain of capabilities.
 //!
+//! Room: mechanism. Knows counters, limits and the chain above; knows nothing of tasks or budgets.
+//!
 //! # Invariant
 //! For every capability with a limit: what is held of it and of everything derived from it ≤ its counter ≤ its limit.
 //!
 //! # Why it holds
 //! - *Counter ≤ limit*: a counter grows by one CAS, from a value it had to at most the limit; and limits do not change.
 //! - *Held ≤ counter*: [`take`](Node::take) adds to the counters from the holder upwards and answers only after the last. Where one gives
-//!   less, the surplus is taken back from those below before going on; so when it answers, each has counted exactly the answer, and when it
+//!   less, the surplus is taken back from those below before the walk continues; so when it answers, each has counted exactly the answer, and when it
 //!   refuses, none has counted anything. [`give`](Node::give) is called by permits that are dropped, for what they
 //!   hold, see `permits.rs`, and by [`take_all`](Node::take_all) for what it got and will not hand out.
 //! - Derived terms are within their parent's, so above one without a limit there is none with: the walk ends there, and capabilities
 //!   without limits share no counter that many threads would fight for.
 //!
-//! A grant is never wrong. A refusal may come early: while one taker has counted at the bottom what it will not get at the top, another
-//! may find the bottom full. Nobody waits for a counter, so nothing hangs on it.
+//! A grant is never wrong. A refusal may come early: while one taker has counted at the bottom what it will not get at
+//! the top, another may find the bottom full. No taker waits for a counter, so nothing can hang.
 //!
 //! # Rejected
 //! A lock per root: exact refusals too, but every spawn of every tenant would pass through it.
 //!
-//! Checked by `tests/loom/main.rs`: with a counter raised in two steps `no_limit_is_exceeded_by_takers_at_once` fails; with the surplus left
-//! where it is, or a part of all that was wanted, `each_counter_has_exactly_what_was_answered`; with either ordering relaxed, `what_is_taken_again_is_used_no_more`. Also by
-//! `threads_that_take_and_give_never_exceed_any_limit` and `counters_follow_the_model_and_return_to_zero`.
+//! Checked by `tests/loom/main.rs`: with a counter raised in two steps `no_limit_is_exceeded_by_takers_at_once` fails;
+//! with the surplus not returned, or with a part of an all-or-nothing request kept,
+//! `each_counter_has_exactly_what_was_answered`; with either ordering relaxed, `what_is_taken_again_is_used_no_more`.
+//! Also by `threads_that_take_and_give_never_exceed_any_limit` and `counters_follow_the_model_and_return_to_zero`.
 
 use std::sync::{Arc, atomic::Ordering::*};
 
@@ -35,7 +38,7 @@ use crate::{
     uses::Uses,
 };
 
-/// One capability, shared by its handle, its leases and whatever was derived from it.
+/// One capability, shared by its handle, its leases and everything derived from it.
 pub(crate) struct Node<T: Terms> {
     pub(crate) id: CapId,
     /// Of its slot: alive while it equals the generation in `id`.
@@ -51,7 +54,7 @@ pub(crate) struct Node<T: Terms> {
     pub(crate) uses: Arc<Uses>,
 }
 
-/// On a cache line of its own: who only looks at the word and the terms is not slowed by those who count.
+/// On a cache line of its own: threads that only read the word and the terms are not slowed by those that count.
 #[derive(Default)]
 #[repr(align(64))]
 pub(crate) struct Apart<C>(C);
@@ -64,7 +67,7 @@ pub(crate) struct Full {
 }
 
 impl<T: Terms> Node<T> {
-    /// Enters a capability below `parent`, at the top without; `None` if the parent was revoked.
+    /// Enters a capability below `parent`, or at the top if there is none; `None` if the parent was revoked.
     pub(crate) fn enter(
         registry: &Arc<Registry>,
         parent: Option<&Arc<Node<T>>>,
@@ -80,7 +83,7 @@ impl<T: Terms> Node<T> {
         Some(Node { id, word, terms, delegation, label, parent, registry, used: Apart::default(), uses })
     }
 
-    /// Revokes it and everything derived from it, on behalf of its holder: how many that were; 0 if it is over already.
+    /// Revokes it and everything derived from it, on behalf of its holder: returns how many; 0 if it has ended already.
     pub(crate) fn revoke(&self) -> usize {
         self.registry.revoke_own(self.id, T::KIND, self.parent_id(), self.label.clone())
     }
@@ -153,7 +156,7 @@ impl<T: Terms> Node<T> {
         Err(tightest.expect("something that has a limit gave less than was wanted"))
     }
 
-    /// Gives back what [`take`](Self::take) gave; also after a revocation, since what ends, ends later.
+    /// Gives back what [`take`](Self::take) gave; also after a revocation, because tasks that run end later.
     pub(crate) fn give(&self, which: usize, amount: u64) {
         if amount == 0 {
             return; // permits that were merged away need no counter's cache line
@@ -169,7 +172,7 @@ impl<T: Terms> Node<T> {
         left.min().unwrap_or(UNLIMITED)
     }
 
-    /// How much is taken; nothing if there is no limit, for then nobody counts.
+    /// How much is taken; 0 if there is no limit, because then nothing is counted.
     pub(crate) fn in_use(&self, which: usize) -> u64 {
         self.used.0.as_ref()[which].load(Relaxed)
     }
@@ -183,7 +186,7 @@ fn take_up_to(used: &AtomicU64, limit: u64, want: u64) -> (u64, u64) {
         if got == 0 {
             return (0, seen);
         }
-        // Acquire pairs with the Release in `put_back`: what was given back is no longer used by the one who had it.
+        // Acquire pairs with the Release in `put_back`: what was given back is no longer used by its former holder.
         let acquire = or_planted!(Acquire, "take-relaxed" => Relaxed);
         let counted = or_planted!(used.compare_exchange_weak(seen, seen + got, acquire, Relaxed), "take-in-two-steps" => {
             used.store(seen + got, Relaxed);
@@ -199,7 +202,7 @@ fn take_up_to(used: &AtomicU64, limit: u64, want: u64) -> (u64, u64) {
 fn put_back(used: &AtomicU64, amount: u64) {
     let release = or_planted!(Release, "put-back-relaxed" => Relaxed);
     let result = used.fetch_update(release, Relaxed, |used| used.checked_sub(amount));
-    // Going on would create authority out of nothing.
+    // Continuing would create authority out of nothing.
     assert!(result.is_ok(), "{amount} were given back but only {} had been taken", used.load(Relaxed));
 }
 

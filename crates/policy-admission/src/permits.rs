@@ -1,8 +1,10 @@
-//! What a lease gives: values that count as long as they live.
+//! What a lease gives: permits that are counted as long as they live.
+//!
+//! Room: interface.
 //!
 //! # Invariant
-//! Permits of a capability that are alive, together, are never more than its counter says is in use. So nobody counts down what it did not
-//! take, and whoever has a capability may have a lease of it.
+//! Permits of a capability that are alive, together, are never more than its counter says is in use. So no permit
+//! counts down what it did not take, and every holder of a capability may have a lease of it.
 //!
 //! # Why it holds
 //! - *Born counted*: fields are private and nothing here is `Clone` or `Default`. Only the three takers below make permits, of what the
@@ -27,7 +29,8 @@ const WORKERS: usize = 0;
 const BLOCKING: usize = 1;
 
 impl Lease<CapSpawn> {
-    /// Takes permits to start tasks: as many as there are, at most `want`, at least one. Who wants none gets none.
+    /// Takes permits to start tasks: at least one and at most `want`, as many as are left. A request for none gives
+    /// none.
     pub fn take_tasks(&self, want: u64) -> Result<TaskPermits, CapError> {
         self.check()?;
         let full = |Full { limit, in_use }| self.node.refuse(CapError::TaskLimitExceeded { limit, in_use });
@@ -38,7 +41,7 @@ impl Lease<CapSpawn> {
 }
 
 impl Lease<CapChannel> {
-    /// Takes the permit for a channel of so many messages; without bound is `u64::MAX`.
+    /// Takes the permit for a channel with a buffer of `capacity` messages; `u64::MAX` for an unbounded one.
     pub fn open_channel(&self, capacity: u64) -> Result<ChannelPermit, CapError> {
         self.check()?;
         let refused = |what, Full { limit, in_use }, wanted| {
@@ -53,14 +56,15 @@ impl Lease<CapChannel> {
         Ok(ChannelPermit { lease: self.clone() })
     }
 
-    /// How many channels are open by it and by everything derived from it. Without a limit nobody counts, and this is 0.
+    /// How many channels are open under it and under everything derived from it. Without a limit nothing is counted,
+    /// and this is 0.
     pub fn channels_in_use(&self) -> u64 {
         self.node.in_use(CHANNELS)
     }
 }
 
 impl Lease<CapExecutor> {
-    /// Takes the permit for so many threads: all of them or none.
+    /// Takes the permit for this many threads: all of them or none.
     pub fn open_executor(&self, workers: usize, blocking_threads: usize) -> Result<ExecutorPermit, CapError> {
         self.check()?;
         let (workers, blocking) = (workers as u64, blocking_threads as u64);
@@ -77,13 +81,14 @@ impl Lease<CapExecutor> {
         Ok(permit)
     }
 
-    /// How many workers and blocking threads there are by it. Without a limit nobody counts, and it is 0.
+    /// How many workers and blocking threads there are under it. Without a limit nothing is counted, and it is 0.
     pub fn threads_in_use(&self) -> (u64, u64) {
         (self.node.in_use(WORKERS), self.node.in_use(BLOCKING))
     }
 }
 
-/// So many tasks may run, or wait to start, as long as this lives. Dropping it gives all of them back, here and all the way up.
+/// This many tasks may run, or wait to start, as long as this lives. Dropping it gives all of them back, here and all
+/// the way up.
 ///
 /// ```
 /// use policy_admission::{CapSpawn, Ledger, TaskPermits};
@@ -148,7 +153,7 @@ pub struct TaskPermits {
 }
 
 impl TaskPermits {
-    /// No permits yet, to [`merge`](Self::merge) others into. Nothing is asked of the capability, so it may be a revoked one.
+    /// No permits yet, to [`merge`](Self::merge) others into. The capability is not asked, so it may be a revoked one.
     pub fn empty(lease: &Lease<CapSpawn>) -> TaskPermits {
         TaskPermits { lease: lease.clone(), count: 0 }
     }
@@ -163,10 +168,10 @@ impl TaskPermits {
         &self.lease
     }
 
-    /// Parts with `count` of them. Touches no counter.
+    /// Splits off `count` of them. Touches no counter.
     ///
     /// # Panics
-    /// If there are not so many; then nothing changes.
+    /// If there are fewer; then nothing changes.
     pub fn split(&mut self, count: u64) -> TaskPermits {
         let Some(rest) = self.count.checked_sub(count) else {
             panic!("{count} permits were to be split off but there are {}; take more first, or split fewer", self.count)
@@ -189,7 +194,7 @@ impl TaskPermits {
             theirs.id(),
             ours.id()
         );
-        // Only without a limit can the sum be too large, and then nobody counts what comes back.
+        // Only without a limit can the sum be too large, and then what comes back is not counted.
         self.count = self.count.saturating_add(mem::take(&mut other.count));
     }
 }

@@ -1,14 +1,17 @@
-//! How much a runtime insists on: one value, given when it is built.
+//! How strict a runtime is: one value, given when it is built.
+//!
+//! Room: values.
 //!
 //! | | `:core` | `:service` | `:cluster` | `:sovereign` |
 //! |---|---|---|---|---|
 //! | scheduler | none | M:N | M:N and actors | M:N |
 //! | capabilities | forbidden | implicit | supervisors' | explicit |
 //! | budget | none | default | rechargeable | the user's |
-//! | recharged by | nobody | the pool | and by supervisors | and by holders of `CapBudget` |
+//! | recharged by | nothing | the pool | and by supervisors | and by holders of `CapBudget` |
 //! | loop rounds between checks | none | 1024 | 512 | the user's |
 //!
-//! Where there are no actors, there are neither supervisors nor `actor::spawn`. A profile counts for whoever comes into its runtime, and goes along with its tasks into others.
+//! Where there are no actors, there are neither supervisors nor `actor::spawn`. A profile applies to all code that
+//! enters its runtime, and follows its tasks into other runtimes.
 //!
 //! Checked by `the_matrix_is_the_one_above`.
 
@@ -19,7 +22,7 @@ use vocab::Budget;
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 
-/// What a child gets of its nursery's pool if nobody says otherwise.
+/// What a child gets of its nursery's pool by default.
 const CHILD: Budget = budget(10_000, MIB, 0, 100, 10);
 
 const fn budget(ops: u64, memory: u64, spawns: u64, channel_ops: u64, syscalls: u64) -> Budget {
@@ -30,7 +33,7 @@ const fn interval(rounds: u32) -> NonZeroU32 {
     NonZeroU32::new(rounds).expect("loops are checked at the latest every so many rounds, and not never")
 }
 
-/// One of four.
+/// One of the four profiles.
 ///
 /// ```
 /// use policy_admission::{Capabilities, Profile};
@@ -45,16 +48,16 @@ const fn interval(rounds: u32) -> NonZeroU32 {
 pub enum Profile {
     /// No scheduler: one thread, no tasks.
     Core,
-    /// Tasks with a default budget; nobody needs to speak of capabilities.
+    /// Tasks with a default budget; no capability needs to be named.
     #[default]
     Service,
-    /// And actors, whose supervisors recharge them.
+    /// Tasks and actors, whose supervisors recharge them.
     Cluster,
     /// Nothing runs that was not granted by name.
     Sovereign(Sovereign),
 }
 
-/// What the user of `:sovereign` decides.
+/// The values that the user of `:sovereign` chooses.
 ///
 /// ```
 /// use policy_admission::{Profile, Sovereign};
@@ -71,15 +74,15 @@ pub struct Sovereign {
 }
 
 impl Sovereign {
-    /// Grants nothing: what `":sovereign"` is until somebody says more.
+    /// Grants nothing: the meaning of `":sovereign"` until the user gives values.
     pub const NOTHING: Sovereign = Sovereign::new(Budget::ZERO, Budget::ZERO);
 
-    /// Such a pool, and of it so much for each child.
+    /// This pool, and this much of it for each child.
     pub const fn new(pool: Budget, child: Budget) -> Self {
         Self { pool, child, yield_interval: interval(1024) }
     }
 
-    /// At most so many rounds of a loop between checks; 1024 if unsaid.
+    /// The limit of loop rounds between checks; 1024 by default.
     #[must_use]
     pub const fn yield_interval(mut self, rounds: NonZeroU32) -> Self {
         self.yield_interval = rounds;
@@ -90,9 +93,9 @@ impl Sovereign {
 /// What runs tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scheduler {
-    /// Nothing: there are none.
+    /// Nothing: there are no tasks.
     None,
-    /// Workers that share many tasks, which cooperate.
+    /// Workers that share many cooperative tasks.
     Cooperative,
 }
 
@@ -122,11 +125,11 @@ pub enum BudgetRule {
     Custom,
 }
 
-/// Who may recharge a task whose budget is spent. Each includes those before it.
+/// What may recharge a task whose budget is spent. Each includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Recharge {
-    /// Nobody.
-    Nobody,
+    /// Nothing.
+    None,
     /// Its nursery, from the pool.
     Pool,
     /// A supervisor, from its own pool.
@@ -188,7 +191,7 @@ impl Profile {
         }
     }
 
-    /// At most so many rounds of a loop between two checks; `None` where nothing is checked.
+    /// The limit of loop rounds between two checks; `None` where nothing is checked.
     pub const fn yield_interval(&self) -> Option<NonZeroU32> {
         match self {
             Profile::Core => None,
@@ -198,10 +201,10 @@ impl Profile {
         }
     }
 
-    /// Who may recharge a task.
+    /// What may recharge a task.
     pub const fn rechargeable(&self) -> Recharge {
         match self {
-            Profile::Core => Recharge::Nobody,
+            Profile::Core => Recharge::None,
             Profile::Service => Recharge::Pool,
             Profile::Cluster => Recharge::Supervisors,
             Profile::Sovereign(_) => Recharge::Holders,
@@ -262,7 +265,7 @@ mod tests {
             (Profile::Core, Profile::Service, Profile::Cluster, Profile::Sovereign(user));
         let row = |p: Profile| (p.scheduler(), p.actors(), p.capabilities(), p.budget(), p.rechargeable());
         use Scheduler::Cooperative;
-        assert_eq!(row(core), (Scheduler::None, false, Capabilities::Forbidden, BudgetRule::None, Recharge::Nobody));
+        assert_eq!(row(core), (Scheduler::None, false, Capabilities::Forbidden, BudgetRule::None, Recharge::None));
         assert_eq!(row(service), (Cooperative, false, Capabilities::Implicit, BudgetRule::Default, Recharge::Pool));
         assert_eq!(
             row(cluster),
@@ -297,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_name_is_told_the_right_ones() {
+    fn the_error_for_a_wrong_name_lists_the_right_ones() {
         for wrong in ["", ":", "::core", "Core", ":core ", ":servise"] {
             let error = wrong.parse::<Profile>().unwrap_err().to_string();
             assert!(error.contains(&format!("{wrong:?}")) && error.contains(":service"), "{error}");

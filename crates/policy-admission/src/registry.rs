@@ -1,4 +1,6 @@
-//! What a ledger keeps, and every capability of it reaches: who is alive, and what happened.
+//! What a ledger keeps, and every capability of it reaches: which capabilities are alive, and the log.
+//!
+//! Room: state.
 //!
 //! # Locks
 //! The arena's is taken to derive, to revoke and to forget, never to use. The log's is taken inside it, or alone.
@@ -18,7 +20,7 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    /// Nobody is alive yet, and the log keeps so many records.
+    /// No capability is alive yet, and the log keeps `audit_capacity` records.
     pub(crate) fn new(audit_capacity: usize) -> Self {
         Self { arena: Mutex::new(Arena::default()), log: AuditLog::new(audit_capacity) }
     }
@@ -55,7 +57,7 @@ impl Registry {
         outcome
     }
 
-    /// Revokes on behalf of the holder; 0 if it is over already.
+    /// Revokes on behalf of the holder; 0 if it has ended already.
     pub(crate) fn revoke_own(&self, id: CapId, kind: Kind, parent: Option<CapId>, label: Option<Arc<str>>) -> usize {
         let mut arena = self.arena();
         let Some(reached) = arena.revoke(id) else { return 0 };

@@ -1,7 +1,9 @@
-//! What several threads touch at once: the standard atomics and lock, or loom's when a model runs.
+//! What several threads use at once: the standard atomics and lock, or loom's when a model runs.
 //!
-//! The log has a standard lock in models too: it is held for no other step that loom could interrupt, so nothing is missed. Reference counts
-//! are the standard library's affair.
+//! Room: mechanism.
+//!
+//! The log has a standard lock in models too: it is held for no other step that loom could interrupt, so no
+//! interleaving is missed. Reference counts are those of the standard library.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{

@@ -1,8 +1,10 @@
 //! What a capability allows, as plain values.
 //!
+//! Room: values.
+//!
 //! # Invariant
-//! Terms grant nothing: anybody may write any. Only a [`Ledger`](crate::Ledger) turns the first into a capability, and every later
-//! one is a [`meet`](Terms::meet), which is within both of what it was made from.
+//! Terms grant nothing: any code may write any. Only a [`Ledger`](crate::Ledger) turns the first into a capability, and
+//! every later one is a [`meet`](Terms::meet), which is within both of what it was made from.
 
 use std::fmt;
 
@@ -52,14 +54,14 @@ pub trait Terms: sealed::Counted + Copy + PartialEq + fmt::Debug + Send + Sync +
 pub(crate) mod sealed {
     use crate::sync::AtomicU64;
 
-    /// How use is counted: so many counters, each with a limit. One without a limit is not counted.
+    /// How use is counted: several counters, each with a limit. One without a limit is not counted.
     pub trait Counted {
         type Counters: AsRef<[AtomicU64]> + Default + Send + Sync + 'static;
         fn limit(&self, which: usize) -> u64;
     }
 }
 
-/// May start tasks: so many at a time, each with at most such a budget.
+/// May start tasks, with a limit on how many at a time and on the budget of each.
 ///
 /// ```
 /// use policy_admission::{CapSpawn, Terms};
@@ -76,7 +78,7 @@ pub struct CapSpawn {
     task_budget: Budget,
 }
 
-/// May recharge budgets: so much in all. It is used up by drawing, whatever becomes of the budget.
+/// May recharge budgets up to a total. It is used up by drawing, also if the budget drawn is not spent.
 ///
 /// ```
 /// use policy_admission::CapBudget;
@@ -89,7 +91,7 @@ pub struct CapBudget {
     limit: Budget,
 }
 
-/// May open channels: so many at a time, each holding so many messages.
+/// May open channels, with a limit on how many at a time and on the messages in each.
 ///
 /// ```
 /// use policy_admission::CapChannel;
@@ -103,7 +105,7 @@ pub struct CapChannel {
     max_buffer: u64,
 }
 
-/// May start executors: so many workers, and threads for calls that block, at a time.
+/// May start executors, with a limit on workers and on threads for blocking calls.
 ///
 /// ```
 /// use policy_admission::CapExecutor;
@@ -123,14 +125,14 @@ impl CapSpawn {
         Self { max_tasks: UNLIMITED, task_budget: Budget::UNLIMITED }
     }
 
-    /// At most so many tasks at a time.
+    /// The limit of tasks at a time.
     #[must_use]
     pub const fn max_tasks(mut self, tasks: u64) -> Self {
         self.max_tasks = tasks;
         self
     }
 
-    /// At most such a budget for each.
+    /// The limit of each task's budget.
     #[must_use]
     pub const fn task_budget(mut self, budget: Budget) -> Self {
         self.task_budget = budget;
@@ -160,14 +162,14 @@ impl CapBudget {
         Self { limit: Budget::UNLIMITED }
     }
 
-    /// So much in all.
+    /// The total.
     #[must_use]
     pub const fn limit(mut self, limit: Budget) -> Self {
         self.limit = limit;
         self
     }
 
-    /// How much in all.
+    /// The total.
     pub const fn get_limit(&self) -> Budget {
         self.limit
     }
@@ -179,14 +181,14 @@ impl CapChannel {
         Self { max_channels: UNLIMITED, max_buffer: UNLIMITED }
     }
 
-    /// At most so many channels at a time.
+    /// The limit of channels at a time.
     #[must_use]
     pub const fn max_channels(mut self, channels: u64) -> Self {
         self.max_channels = channels;
         self
     }
 
-    /// At most so many messages waiting in each.
+    /// The limit of messages waiting in each.
     #[must_use]
     pub const fn max_buffer(mut self, messages: u64) -> Self {
         self.max_buffer = messages;
@@ -210,14 +212,14 @@ impl CapExecutor {
         Self { max_workers: usize::MAX, max_blocking_threads: usize::MAX }
     }
 
-    /// At most so many workers.
+    /// The limit of workers.
     #[must_use]
     pub const fn max_workers(mut self, workers: usize) -> Self {
         self.max_workers = workers;
         self
     }
 
-    /// At most so many threads for calls that block.
+    /// The limit of threads for blocking calls.
     #[must_use]
     pub const fn max_blocking_threads(mut self, threads: usize) -> Self {
         self.max_blocking_threads = threads;
@@ -235,7 +237,7 @@ impl CapExecutor {
     }
 }
 
-/// The default is [`new`](CapSpawn::new): no limit. It is a wish; what it meets has the limits.
+/// The default is [`new`](CapSpawn::new): no limit. It is a request; the terms it meets have the limits.
 macro_rules! default_is_new {
     ($($terms:ident)*) => {$(
         impl Default for $terms {

@@ -1,8 +1,10 @@
 //! How often a capability was used: counted where it is used, read by the audit.
+//!
+//! Room: values.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// How often a capability was used. The standard library's counter, also in models: nothing hangs on it.
+/// How often a capability was used. The standard library's counter, also in models: no decision depends on it.
 #[derive(Debug, Default)]
 pub(crate) struct Uses(AtomicU64);
 
@@ -12,7 +14,7 @@ impl Uses {
         self.0.fetch_add(uses, Relaxed);
     }
 
-    /// Some did not come about.
+    /// Some uses did not happen.
     pub(crate) fn take_back(&self, uses: u64) {
         self.0.fetch_sub(uses, Relaxed);
     }

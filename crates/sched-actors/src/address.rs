@@ -1,4 +1,6 @@
 //! Where to send messages for an actor.
+//!
+//! Room: interface.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -22,7 +24,7 @@ impl<M> Address<M> {
         Self { actor, sender }
     }
 
-    /// Who lives there.
+    /// The name of the actor.
     pub fn name(&self) -> &str {
         &self.actor
     }
@@ -78,7 +80,8 @@ impl<M> Address<M> {
 
     /// Asks: sends the message that `question` makes, with a place for the answer in it, and waits for the answer.
     ///
-    /// If the actor fails over the question, or is gone before it came to it, that is an error: nobody waits for the dead.
+    /// If the actor fails on the question, or is gone before it came to it, that is an error: the caller does not wait
+    /// for an actor that is gone.
     ///
     /// ```
     /// use bursar::{actor, nursery, sync::oneshot};
@@ -87,7 +90,7 @@ impl<M> Address<M> {
     ///
     /// nursery(|n| {
     ///     let squares = actor::spawn(n, "squares", actor::from_fn(|Square(x, reply), _| {
-    ///         let _ = reply.send(x * x); // whoever asked may have lost patience
+    ///         let _ = reply.send(x * x); // the caller may have timed out
     ///         Ok(())
     ///     }));
     ///     assert_eq!(squares.ask(|reply| Square(12, reply))?, 144);

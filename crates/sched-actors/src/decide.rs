@@ -1,6 +1,7 @@
-//! What a supervisor does when a child ended: pure functions of values.
+//! What a supervisor does when a child ended: pure functions of values. The time arrives as a value, so a simulator can
+//! replay any run.
 //!
-//! Room: decisions. No clock, no thread, no channel: the time arrives as a value, so a simulator can replay any run.
+//! Room: decisions. Knows rules and a history of restarts; knows nothing of clocks, threads or channels.
 //!
 //! # Invariant
 //! A supervisor starts again at most `max_restarts` times within any window of `within`; the next failure inside the window makes it give up.
@@ -15,10 +16,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Which children share the fate of one that is started again.
+/// Which other children are restarted with one that ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Strategy {
-    /// None: the others do not depend on it.
+    /// None: they do not depend on it.
     #[default]
     OneForOne,
     /// All: each depends on every other.
@@ -39,7 +40,7 @@ pub enum Restart {
     Temporary,
 }
 
-/// How a child ended that nobody had asked to stop.
+/// How a child ended that was not asked to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// It returned, and has done what it was to do.
@@ -48,12 +49,12 @@ pub enum Ending {
     Failed,
 }
 
-/// How often is too often.
+/// The limit of restarts within a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Intensity {
-    /// So many restarts are fine.
+    /// The limit of restarts.
     pub max_restarts: u32,
-    /// Within so much time.
+    /// Within this time.
     pub within: Duration,
 }
 
@@ -64,12 +65,12 @@ impl Default for Intensity {
     }
 }
 
-/// What a supervisor was told when it was made.
+/// The rules a supervisor was made with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Rules {
-    /// Who shares whose fate.
+    /// Which children are restarted together.
     pub strategy: Strategy,
-    /// How often is too often.
+    /// The limit of restarts within a time.
     pub intensity: Intensity,
 }
 
@@ -116,9 +117,9 @@ pub enum Decision {
     Leave,
     /// Stop some and start some.
     Again {
-        /// Whom to stop, in this order: the last started first.
+        /// The children to stop, in this order: the last started first.
         stop: Vec<u64>,
-        /// Whom to start after that, in this order; the child that ended is among them.
+        /// The children to start after that, in this order; the child that ended is among them.
         start: Vec<u64>,
     },
     /// It happens too often: stop everything and fail.
@@ -129,8 +130,9 @@ pub enum Decision {
 }
 
 /// What to do when `child` ended by itself.
-///
-/// `siblings` are all children in the order in which they were started, `child` among them. Whoever is stopped for another's sake is started again, unless
+/// `siblings` are all children in the order in which they were started, `child` among them. A sibling that is stopped
+/// because of `child` is started again, unless it is [`Restart::Temporary`]; a sibling that had ended before is left
+/// alone. However many are started again, it counts as one restart.
 /// it is [`Restart::Temporary`]; whoever had ended before is left alone. However many are started again, it counts as one restart.
 ///
 /// ```

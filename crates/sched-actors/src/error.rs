@@ -1,4 +1,6 @@
-//! What can go wrong between actors and with their supervisors. A message that was not delivered comes back.
+//! Errors of actors and of their supervisors. A message that was not delivered comes back.
+//!
+//! Room: values.
 
 use std::{error::Error, fmt, sync::Arc, time::Duration};
 
@@ -94,17 +96,17 @@ impl<M> Error for Undelivered<M> {}
 pub enum AskError {
     /// The actor is gone and will not come back.
     Gone {
-        /// Who was asked.
+        /// The actor.
         actor: Arc<str>,
     },
-    /// The question was dropped: the actor failed over it, ended before it came to it, or chose not to answer.
+    /// The question was dropped: the actor failed on it, ended before it came to it, or chose not to answer.
     NoAnswer {
-        /// Who was asked.
+        /// The actor.
         actor: Arc<str>,
     },
     /// No answer came in time.
     TimedOut {
-        /// Who was asked.
+        /// The actor.
         actor: Arc<str>,
         /// The time it had.
         after: Duration,
@@ -114,10 +116,10 @@ pub enum AskError {
 impl fmt::Display for AskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Gone { actor } => write!(f, "actor `{actor}` is gone for good and answers nobody"),
+            Self::Gone { actor } => write!(f, "actor `{actor}` is gone for good and does not answer"),
             Self::NoAnswer { actor } => write!(
                 f,
-                "actor `{actor}` dropped the question unanswered: it failed over it, ended first, or did not want to; \
+                "actor `{actor}` dropped the question unanswered: it failed on it, ended first, or chose not to; \
                  ask again if asking twice does no harm"
             ),
             Self::TimedOut { actor, after } => {
@@ -223,7 +225,7 @@ pub struct RestartsExceeded {
     pub restarts: u32,
     /// The window.
     pub within: Duration,
-    /// How the child ended the last time. None if it returned, though it is permanent.
+    /// How the child ended the last time. None if it returned, although it is permanent.
     pub last: Option<TaskError>,
 }
 
@@ -233,7 +235,7 @@ impl fmt::Display for RestartsExceeded {
         let plural = if *restarts == 1 { "" } else { "s" };
         write!(
             f,
-            "supervisor `{supervisor}` gave up on child `{child}` after {restarts} restart{plural} within {within:?}; mend the \
+            "supervisor `{supervisor}` gave up on child `{child}` after {restarts} restart{plural} within {within:?}; fix the \
              child, or allow more with `max_restarts`; "
         )?;
         match last {

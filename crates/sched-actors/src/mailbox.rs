@@ -1,13 +1,15 @@
 //! Mailboxes: channels that outlive the actor that reads them.
 //!
+//! Room: driver.
+//!
 //! # Invariants
-//! A message is handled once, or comes back to its sender, or becomes a dead letter. Only the one that was being handled when an actor failed is lost, and
-//! it is counted. A mailbox whose actor is gone for good is closed and empty.
+//! A message is handled once, or comes back to its sender, or becomes a dead letter. Only the one that was being
+//! handled when an actor failed is lost, and it is counted. A mailbox whose actor is gone for good is closed and empty.
 //!
 //! # Why they hold
-//! One incarnation at a time reads: the next is launched after the one before has ended. A message leaves the channel only to be handled, and
-//! `handling` is set from then until the handler has returned. Nobody but [`Post::retire`] empties it otherwise: it closes first, and
-//! what a closed channel gave out as sent is found by emptying it.
+//! One incarnation at a time reads: the next is launched after the one before has ended. A message leaves the channel
+//! only to be handled, and `handling` is set from then until the handler has returned. Only [`AnyMailbox::retire`]
+//! empties it otherwise: it closes first, and every message that a closed channel accepted is found by emptying it.
 
 use std::{
     any::Any,
@@ -25,16 +27,16 @@ use sched_tasks::{Receiver, Select, Sender, TaskError, TryRecvError, channel, in
 
 use crate::address::Address;
 
-/// Messages that fit into a mailbox unless somebody says otherwise.
+/// The default capacity of a mailbox, in messages.
 pub(crate) const CAPACITY: usize = 64;
 
-/// A message that nobody will handle any more.
+/// A message that will not be handled any more.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum DeadLetter<M> {
     /// It was in the mailbox when the actor was gone for good.
     Unhandled(M),
-    /// The actor ended over it: what was handled halfway is gone.
+    /// The actor ended while it handled this one: what was half done is gone.
     Lost {
         /// How the actor ended. None if it ended without an error.
         error: Option<TaskError>,
@@ -94,20 +96,20 @@ impl<M: Send + 'static> Mailbox<M> {
         Address::new(self.name.clone(), internals::sender(&self.messages))
     }
 
-    /// Waits for the next message. None if the mailbox is closed and empty, or `signal` was given.
+    /// Waits for the next message. None if the mailbox is closed and empty, or `signal` was sent.
     pub(crate) fn next(&self, signal: &Signal) -> Option<M> {
         loop {
             if signal.asked().is_some() {
                 return None;
             }
-            // A select costs several times as much; it is needed only by one that has nothing else to do.
+            // A select costs several times as much; it is needed only by an actor that has nothing else to do.
             match self.messages.try_recv() {
                 Ok(message) => return Some(message),
                 Err(TryRecvError::Closed) => return None,
                 Err(TryRecvError::Empty) => {}
             }
-            let (mut message, mut bell) = (self.messages.case(), signal.bell.1.case());
-            Select::new().with(&mut message).with(&mut bell).wait();
+            let (mut message, mut notified) = (self.messages.case(), signal.notifier.1.case());
+            Select::new().with(&mut message).with(&mut notified).wait();
             if message.is_done() {
                 return message.take().ok();
             }
@@ -123,8 +125,8 @@ impl<M: Send + 'static> Mailbox<M> {
         Ok(())
     }
 
-    fn tell(&self, letter: DeadLetter<M>) {
-        // Whoever tells is a supervisor: a hook that panics, or a message that does when it is dropped, must not take it along.
+    fn report(&self, letter: DeadLetter<M>) {
+        // The caller is a supervisor: a hook that panics, or a message that panics when it is dropped, must not end it.
         internals::apart(|| match &self.hook {
             Some(hook) => shield(|| hook(letter)),
             None => drop(letter),
@@ -132,22 +134,22 @@ impl<M: Send + 'static> Mailbox<M> {
     }
 }
 
-/// What a supervisor does with a mailbox without knowing its messages.
-pub(crate) trait Post: Send + Sync {
+/// A mailbox without its message type, as a supervisor uses it.
+pub(crate) trait AnyMailbox: Send + Sync {
     /// Takes no more messages; those that wait can be handled.
     fn close(&self);
-    /// The actor ended: if it did so over a message, that one is lost.
+    /// The actor ended: the message it was handling, if any, is lost.
     fn settle(&self, error: Option<&TaskError>);
     /// The actor is gone for good: closes, and what waits becomes dead letters.
     fn retire(&self);
     fn stats(&self) -> MailboxStats;
     /// An `Address<M>`.
     fn address_any(&self) -> Box<dyn Any>;
-    /// What `M` is called.
+    /// The name of the type `M`.
     fn takes(&self) -> &'static str;
 }
 
-impl<M: Send + 'static> Post for Mailbox<M> {
+impl<M: Send + 'static> AnyMailbox for Mailbox<M> {
     fn close(&self) {
         self.messages.close();
     }
@@ -155,7 +157,7 @@ impl<M: Send + 'static> Post for Mailbox<M> {
     fn settle(&self, error: Option<&TaskError>) {
         if self.handling.swap(false, AcqRel) {
             self.lost.fetch_add(1, Relaxed);
-            self.tell(DeadLetter::Lost { error: error.cloned() });
+            self.report(DeadLetter::Lost { error: error.cloned() });
         }
     }
 
@@ -163,7 +165,7 @@ impl<M: Send + 'static> Post for Mailbox<M> {
         self.messages.close();
         while let Some(message) = internals::take(&self.messages) {
             self.unhandled.fetch_add(1, Relaxed);
-            self.tell(DeadLetter::Unhandled(message));
+            self.report(DeadLetter::Unhandled(message));
         }
     }
 
@@ -191,7 +193,7 @@ impl<M> fmt::Debug for Mailbox<M> {
     }
 }
 
-/// How far a stop goes.
+/// Whether a stopped child is started again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StopMode {
     /// It comes back: what waits in its mailbox is for the next incarnation.
@@ -200,22 +202,22 @@ pub(crate) enum StopMode {
     ForGood,
 }
 
-/// Tells one incarnation that it is to stop.
+/// Asks one incarnation to stop.
 #[derive(Debug)]
 pub(crate) struct Signal {
     /// 0 if not asked.
     asked: AtomicU8,
-    bell: (Sender<()>, Receiver<()>),
+    notifier: (Sender<()>, Receiver<()>),
 }
 
 impl Signal {
     pub(crate) fn new() -> Self {
-        Self { asked: AtomicU8::new(0), bell: channel(1) }
+        Self { asked: AtomicU8::new(0), notifier: channel(1) }
     }
 
-    pub(crate) fn ring(&self, mode: StopMode) {
+    pub(crate) fn send(&self, mode: StopMode) {
         self.asked.store(1 + mode as u8, Release);
-        internals::put(&self.bell.0, ()); // full: it rings already
+        internals::put(&self.notifier.0, ()); // full: a notification is under way already
     }
 
     pub(crate) fn asked(&self) -> Option<StopMode> {

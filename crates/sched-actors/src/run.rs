@@ -1,10 +1,12 @@
 //! One incarnation of a child as its supervisor holds it: a way to ask it to stop, and a way to make it.
 //!
+//! Room: driver.
+//!
 //! # Invariant
 //! A cancellation reaches the incarnation's nursery, also if it comes before that nursery is open.
 //!
 //! # Why it holds
-//! Both leave a mark under one lock: the cancellation that it came, the nursery that it is open. Whoever is second acts.
+//! Both set a flag under one lock: the cancellation that it came, the nursery that it is open. The second one acts.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,7 +19,7 @@ pub(crate) struct Run {
     pub(crate) serial: u64,
     pub(crate) signal: Arc<Signal>,
     pub(crate) link: Arc<Link>,
-    /// Whether it was told that it does not come back.
+    /// Whether it was asked to stop for good.
     pub(crate) for_good: bool,
 }
 
@@ -32,7 +34,7 @@ struct LinkState {
 }
 
 impl Link {
-    /// The nursery is open. If the cancellation was faster, it comes now.
+    /// The nursery is open. If the cancellation came first, it is carried out now.
     pub(crate) fn publish(&self, nursery: Canceller) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if state.cancelled {

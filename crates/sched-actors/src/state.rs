@@ -1,5 +1,7 @@
 //! The states of a supervised child, and the one function that moves it.
 //!
+//! Room: state.
+//!
 //! ```text
 //!             launched 1             started 2
 //!   Waiting ─────────────► Starting ───────────► Running ─┐
@@ -11,17 +13,18 @@
 //!      └ asked 3 ─┼──── Stopped or Failed ◄───────────┘
 //!                 └───────────┘
 //! ```
-//! 1 `Keeper::launch`, 2 `Keeper::heard`, 3 `Keeper::begin_stop`, 4 `Keeper::ended`, 5 `Keeper::queue`. One that was asked to stop ends as Stopped, however it
-//! took it; what it said is kept beside.
+//! 1 `SupervisorLoop::launch`, 2 `SupervisorLoop::on_child_report`, 3 `SupervisorLoop::begin_stop`, 4
+//! `SupervisorLoop::ended`, 5 `SupervisorLoop::queue`. A child that was asked to stop ends as Stopped, also if it
+//! failed; its error is kept beside.
 
 use std::fmt;
 
-/// Where a child stands.
+/// The state of a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChildState {
-    /// Not started yet: those before it come first.
+    /// Not started yet: the children before it come first.
     Waiting,
-    /// It was given a fiber, and has not said that it is ready.
+    /// It was given a fiber, and has not reported that it is ready.
     Starting,
     /// It runs.
     Running,
@@ -37,7 +40,7 @@ pub enum ChildState {
 
 /// What happens to a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Happening {
+pub enum ChildEvent {
     /// It was given a fiber.
     Launched,
     /// It is ready.
@@ -46,39 +49,39 @@ pub enum Happening {
     StopAsked,
     /// It ended well.
     Returned,
-    /// It ended otherwise.
+    /// It ended with an error.
     Failed,
     /// It is to be started again.
     Queued,
 }
 
-/// Something that cannot happen in a state.
+/// An event that cannot happen in a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IllegalStep {
     /// The state it was in.
     pub from: ChildState,
     /// What was to happen.
-    pub happening: Happening,
+    pub event: ChildEvent,
 }
 
 impl ChildState {
     /// The only function that makes one `ChildState` from another.
-    pub const fn after(self, happening: Happening) -> Result<ChildState, IllegalStep> {
-        use {ChildState as S, Happening as H};
-        Ok(match (self, happening) {
-            (S::Waiting | S::Restarting, H::Launched) => S::Starting,
-            (S::Starting, H::Started) => S::Running,
-            (S::Starting | S::Running, H::StopAsked) => S::Stopping,
-            // It got ready before it heard that it is to stop, or is asked once more.
-            (S::Stopping, H::Started | H::StopAsked) => S::Stopping,
-            (S::Waiting | S::Restarting, H::StopAsked) => S::Stopped,
-            (S::Starting | S::Running | S::Stopping, H::Returned) | (S::Stopping, H::Failed) => S::Stopped,
-            (S::Starting | S::Running, H::Failed) => S::Failed,
-            (S::Stopped | S::Failed | S::Restarting, H::Queued) => S::Restarting,
-            (S::Waiting, H::Queued) => S::Waiting,
-            // Whoever has ended need not be asked.
-            (S::Stopped | S::Failed, H::StopAsked) => self,
-            (from, happening) => return Err(IllegalStep { from, happening }),
+    pub const fn after(self, event: ChildEvent) -> Result<ChildState, IllegalStep> {
+        use {ChildEvent as E, ChildState as S};
+        Ok(match (self, event) {
+            (S::Waiting | S::Restarting, E::Launched) => S::Starting,
+            (S::Starting, E::Started) => S::Running,
+            (S::Starting | S::Running, E::StopAsked) => S::Stopping,
+            // It got ready before it saw that it is to stop, or is asked once more.
+            (S::Stopping, E::Started | E::StopAsked) => S::Stopping,
+            (S::Waiting | S::Restarting, E::StopAsked) => S::Stopped,
+            (S::Starting | S::Running | S::Stopping, E::Returned) | (S::Stopping, E::Failed) => S::Stopped,
+            (S::Starting | S::Running, E::Failed) => S::Failed,
+            (S::Stopped | S::Failed | S::Restarting, E::Queued) => S::Restarting,
+            (S::Waiting, E::Queued) => S::Waiting,
+            // A child that has ended need not be asked.
+            (S::Stopped | S::Failed, E::StopAsked) => self,
+            (from, event) => return Err(IllegalStep { from, event }),
         })
     }
 
@@ -109,14 +112,14 @@ impl fmt::Display for ChildState {
 
 #[cfg(test)]
 mod tests {
-    use super::{ChildState as S, Happening as H};
+    use super::{ChildEvent as E, ChildState as S};
 
     const STATES: [S; 7] = [S::Waiting, S::Starting, S::Running, S::Stopping, S::Restarting, S::Stopped, S::Failed];
 
     #[test]
     fn only_one_with_a_fiber_can_end() {
         for state in STATES {
-            for ending in [H::Returned, H::Failed] {
+            for ending in [E::Returned, E::Failed] {
                 assert_eq!(state.after(ending).is_ok(), state.has_fiber(), "{state} after {ending:?}");
             }
         }
@@ -125,8 +128,8 @@ mod tests {
     #[test]
     fn one_that_was_asked_to_stop_never_counts_as_failed() {
         for state in STATES {
-            let asked = state.after(H::StopAsked).unwrap();
-            for ending in [H::Returned, H::Failed] {
+            let asked = state.after(E::StopAsked).unwrap();
+            for ending in [E::Returned, E::Failed] {
                 assert_ne!(asked.after(ending), Ok(S::Failed), "{state}");
             }
         }
@@ -135,8 +138,8 @@ mod tests {
     #[test]
     fn one_that_ended_is_launched_only_after_it_was_queued() {
         for state in [S::Stopped, S::Failed] {
-            assert!(state.after(H::Launched).is_err());
-            assert_eq!(state.after(H::Queued).unwrap().after(H::Launched), Ok(S::Starting));
+            assert!(state.after(E::Launched).is_err());
+            assert_eq!(state.after(E::Queued).unwrap().after(E::Launched), Ok(S::Starting));
         }
     }
 }

@@ -1,24 +1,27 @@
-//! Supervisors as they are described, before they are started.
+//! The builder of supervisors: what is described before anything starts.
+//!
+//! Room: interface.
 
 use std::{collections::BTreeSet, fmt, panic::Location, sync::Arc, time::Duration};
 
 use sched_tasks::{Answer, Budget, Exhausted, Nursery, internals, unbounded};
 
 use crate::{
+    budget::ChildBudgets,
     decide::{Intensity, Restart, Rules, Strategy},
     error::SupervisorError,
-    keeper::{self, Above},
-    means::Means,
-    tree::{Child, Incarnation, Kind, LastWill, Life, Recipe, Shared, SupervisorHandle},
+    supervise::{self, Parent},
+    tree::{Child, ChildInstance, ChildSpec, CloseOnDrop, Incarnation, Kind, Shared, SupervisorHandle},
 };
 
 /// Starts children, and starts them again when they fail.
 ///
-/// Children are started in the order in which they are written, each when the one before is ready, and stopped in the reverse order. A child that fails does not
-/// disturb its nursery; it is the supervisor that decides. A child that fails too often makes the supervisor stop all the others and fail itself: with
-/// [`RestartsExceeded`](crate::RestartsExceeded), by the rule of the supervisor above, or of the nursery in which it was started.
+/// Children are started in the order in which they are written, each when the one before is ready, and stopped in the
+/// reverse order. A child that fails does not disturb its nursery: the supervisor decides. A child that fails too often
+/// makes the supervisor stop all the others and fail itself, with [`RestartsExceeded`](crate::RestartsExceeded). That
+/// is handled by the supervisor above, or by the nursery in which it was started.
 ///
-/// Whatever outlives that nursery can be borrowed by children; messages own what they carry.
+/// Children may borrow everything that outlives that nursery; messages own what they carry.
 ///
 /// ```
 /// use std::time::Duration;
@@ -31,14 +34,14 @@ use crate::{
 ///         .max_restarts(3, Duration::from_secs(5))
 ///         .child(Child::actor("divider", || actor::from_fn(|Divide(a, b, reply), _| {
 ///             let quotient = a.checked_div(b).ok_or_else(|| TaskError::msg("division by zero"))?;
-///             let _ = reply.send(quotient); // whoever asked may have lost patience
+///             let _ = reply.send(quotient); // the caller may have timed out
 ///             Ok(())
 ///         })).mailbox(16))
 ///         .child(Child::task("greeter", || { println!("hello"); Ok(()) }).restart(Restart::Transient))
 ///         .start(n)?;
 ///     let divider = sup.address("divider")?; // good across restarts
 ///     assert_eq!(divider.ask(|reply| Divide(84, 2, reply))?, 42);
-///     assert!(divider.ask(|reply| Divide(1, 0, reply)).is_err()); // it failed over this one,
+///     assert!(divider.ask(|reply| Divide(1, 0, reply)).is_err()); // it failed on this one,
 ///     assert_eq!(divider.ask(|reply| Divide(9, 3, reply))?, 3); // and was started again
 ///     assert_eq!(sup.child("divider")?.restarts, 1);
 ///     sup.stop()
@@ -49,17 +52,17 @@ use crate::{
 pub struct Supervisor<'a> {
     name: Arc<str>,
     rules: Rules,
-    means: Means,
+    budget: ChildBudgets,
     children: Vec<Child<'a>>,
 }
 
 impl<'a> Supervisor<'a> {
-    /// A supervisor without children, which bears with three restarts within five seconds.
+    /// A supervisor without children, which allows three restarts within five seconds.
     pub fn new(strategy: Strategy) -> Self {
         Self {
             name: "supervisor".into(),
             rules: Rules { strategy, ..Rules::default() },
-            means: Means::default(),
+            budget: ChildBudgets::default(),
             children: Vec::new(),
         }
     }
@@ -76,14 +79,16 @@ impl<'a> Supervisor<'a> {
         self
     }
 
-    /// What all children together may spend: the supervisor's own pool. It comes out of the budget of whoever starts the supervisor, if that has one.
+    /// What all children together may spend: the supervisor's own pool. It comes out of the budget of the task that
+    /// starts the supervisor, if that has one.
     pub fn budget(mut self, budget: Budget) -> Self {
-        self.means.pool = Some(budget);
+        self.budget.pool = Some(budget);
         self
     }
 
-    /// What each child may spend before the supervisor is asked. Then it gets as much again from the supervisor's pool, while there is some, unless
-    /// [`on_exhausted`](Self::on_exhausted) says otherwise. A child that gets nothing fails, and is started again by the usual rules.
+    /// What each child may spend before the supervisor is asked. Then it gets as much again from the supervisor's pool,
+    /// while there is some, unless [`on_exhausted`](Self::on_exhausted) says otherwise. A child that gets nothing
+    /// fails, and is started again by the usual rules.
     ///
     /// ```
     /// use bursar::{Budget, actor::{Child, Restart, Strategy, Supervisor}, charge, nursery};
@@ -100,17 +105,17 @@ impl<'a> Supervisor<'a> {
     /// # Ok::<(), bursar::TaskError>(())
     /// ```
     pub fn child_budget(mut self, budget: Budget) -> Self {
-        self.means.child = Some(budget);
+        self.budget.child = Some(budget);
         self
     }
 
     /// How to answer for children, and what they started, that have spent their budget.
     pub fn on_exhausted(mut self, answer: impl Fn(&Exhausted) -> Answer + Send + Sync + 'static) -> Self {
-        self.means.answer = Some(Arc::new(answer));
+        self.budget.answer = Some(Arc::new(answer));
         self
     }
 
-    /// One more child, started after those before.
+    /// Adds a child, started after those before.
     pub fn child(mut self, child: impl Into<Child<'a>>) -> Self {
         self.children.push(child.into());
         self
@@ -132,18 +137,18 @@ impl<'a> Supervisor<'a> {
         let shared = Arc::new(Shared::new(self.name.clone(), &self.children));
         let handle = SupervisorHandle::new(shared.clone(), inbox);
         let (handles, open) = (Arc::downgrade(&handle.inbox), internals::sender(&inputs));
-        let will = LastWill(shared.clone());
+        let close = CloseOnDrop(shared.clone());
         n.task().name(&*self.name).try_spawn(move || {
-            let (will, _open) = (will, open); // open even when no handle is left: children report through it
-            let outcome = keeper::supervise(self.rules, &self.means, &shared, &inputs, Above::Nursery(handles));
-            will.0.retire(); // before anybody hears that it is over
-            will.0.end(outcome.clone());
+            let (close, _open) = (close, open); // open even when no handle is left: children report through it
+            let outcome = supervise::supervise(self.rules, &self.budget, &shared, &inputs, Parent::Nursery(handles));
+            close.0.retire(); // before any waiter learns that it has ended
+            close.0.end(outcome.clone());
             outcome
         });
         Ok(handle)
     }
 
-    /// Looks for mistakes, also in the supervisors below.
+    /// Checks for mistakes, also in the supervisors below.
     fn check_names(&self) -> Result<(), SupervisorError> {
         let mut names = BTreeSet::new();
         for child in &self.children {
@@ -151,7 +156,7 @@ impl<'a> Supervisor<'a> {
                 let (name, supervisor) = (child.name.clone(), self.name.clone());
                 return Err(SupervisorError::DuplicateChild { name, supervisor });
             }
-            child.recipe.check()?;
+            child.spec.check()?;
         }
         Ok(())
     }
@@ -160,7 +165,8 @@ impl<'a> Supervisor<'a> {
 impl<'a> Child<'a> {
     /// A supervisor below this one, under its own name. If it gives up, it is a child that failed.
     ///
-    /// When it is to end it may take as long as its children do. Started again, it begins with the children it was made with; their addresses stay good.
+    /// When it is asked to end it may take as long as its children do. Started again, it begins with the children it
+    /// was made with; their addresses stay good.
     ///
     /// ```
     /// use std::time::Duration;
@@ -187,22 +193,22 @@ impl<'a> Child<'a> {
             site: Location::caller(),
             restart: Restart::default(),
             shutdown: None,
-            recipe: Arc::new(supervisor),
+            spec: Arc::new(supervisor),
         }
     }
 }
 
 /// A supervisor as a child: its inbox and its children's mailboxes survive its restarts.
-impl<'a> Recipe<'a> for Supervisor<'a> {
-    fn prepare(&self, _: &Child<'a>) -> Life<'a> {
+impl<'a> ChildSpec<'a> for Supervisor<'a> {
+    fn prepare(&self, _: &Child<'a>) -> ChildInstance<'a> {
         let (inbox, inputs) = unbounded();
         let shared = Arc::new(Shared::new(self.name.clone(), &self.children));
         let handle = SupervisorHandle::new(shared.clone(), inbox);
-        let (rules, means, own) = (self.rules, self.means.clone(), inputs.clone());
+        let (rules, budget, own) = (self.rules, self.budget.clone(), inputs.clone());
         let run = move |incarnation: Incarnation<'_>| {
-            keeper::supervise(rules, &means, &shared, &own, Above::Supervisor(incarnation))
+            supervise::supervise(rules, &budget, &shared, &own, Parent::Supervisor(incarnation))
         };
-        Life { run: Arc::new(run), kind: Kind::Supervisor(handle, inputs), retired: false }
+        ChildInstance { run: Arc::new(run), kind: Kind::Supervisor(handle, inputs), retired: false }
     }
 
     fn check(&self) -> Result<(), SupervisorError> {

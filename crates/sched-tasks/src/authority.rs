@@ -1,12 +1,14 @@
 //! What the tasks of a nursery may do, by capabilities.
 //!
+//! Room: values. Knows leases and ledgers; knows nothing of strands and nurseries.
+//!
 //! # Invariant
 //! A nursery has the authority that it was given, and of what it was not given, that of the nursery around it, on whatever thread or runtime it is opened. What it was given
 //! takes the place of what is around only if the same ledger granted both; a capability of another ledger is counted *beside* it, so a task that makes a ledger of its own
-//! gains nothing. Where a profile wants everything by name, what nobody gave is refused; and what comes from another ledger than the runtime's is no authority at all.
+//! gains nothing. Where a profile wants everything by name, what was not given is refused; and what comes from another ledger than the runtime's is no authority at all.
 //!
 //! # Why it holds
-//! [`Credentials::inside`] alone makes credentials, from those around, and takes nothing off the lists of leases but what comes from the ledger of the new one: only who has
+//! [`Credentials::inside`] alone makes credentials, from those around, and takes nothing off the lists of leases but what comes from the ledger of the new one: only code that has
 //! that ledger, or was given a capability of it, has one to give.
 //!
 //! # Rejected
@@ -14,16 +16,7 @@
 
 use std::sync::Arc;
 
-use policy_admission::{
-    Cap, CapBudget, CapChannel, CapError, CapSpawn, Capabilities, ChannelPermit, Lease, Ledger, Profile, Terms,
-};
-
-use crate::{
-    drive::shared::Shared,
-    error::{Reason, TaskError},
-    nursery::NurseryCore,
-    strand::Strand,
-};
+use policy_admission::{Cap, CapBudget, CapChannel, CapError, CapSpawn, Capabilities, Lease, Ledger, Profile, Terms};
 
 /// Leases given to one nursery.
 #[derive(Debug, Clone, Default)]
@@ -62,14 +55,29 @@ impl Capability for Cap<CapChannel> {
     }
 }
 
-/// What a nursery may do: nobody inside may do more.
+/// What a runtime asks of the authority of those that run in it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Demands<'a> {
+    pub(crate) profile: Option<Profile>,
+    /// Where authority comes from, if only from there.
+    pub(crate) ledger: Option<&'a Ledger>,
+}
+
+impl Demands<'_> {
+    /// Whether everything must be given by name.
+    fn is_explicit(&self) -> bool {
+        self.profile.is_some_and(|profile| profile.capabilities() == Capabilities::Explicit)
+    }
+}
+
+/// What a nursery may do: no task inside may do more.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Credentials {
     /// Every one of these has to allow it.
     spawn: Vec<Lease<CapSpawn>>,
     channel: Vec<Lease<CapChannel>>,
     budget: Option<Reserve>,
-    /// What nobody gave is refused.
+    /// What was not given is refused.
     explicit: bool,
     /// Only its capabilities count, if a runtime on the way here has one.
     ledger: Option<Ledger>,
@@ -86,21 +94,21 @@ struct Reserve {
 }
 
 impl Credentials {
-    /// What a nursery of `shared` has that was given `given` inside one that has `around`; `limited` says whether anything around it limits what it may spend.
+    /// What a nursery has that was given `given` inside one that has `around`; `limited` says whether anything around it limits what it may spend, and `demands` what its runtime asks.
     pub(crate) fn inside(
         given: &Authority,
         around: Option<&Arc<Credentials>>,
         limited: bool,
-        shared: &Shared,
+        demands: Demands<'_>,
     ) -> Option<Arc<Credentials>> {
         let Authority { spawn, budget, channel } = given;
         let gives_nothing = spawn.is_none() && budget.is_none() && channel.is_none();
-        let explicit = shared.is_explicit();
-        let no_actors = shared.profile.filter(|profile| !profile.actors());
-        let asks_nothing = shared.ledger.is_none() && no_actors.is_none();
+        let explicit = demands.is_explicit();
+        let no_actors = demands.profile.filter(|profile| !profile.actors());
+        let asks_nothing = demands.ledger.is_none() && no_actors.is_none();
         match around {
             None if gives_nothing && asks_nothing => return None,
-            Some(around) if gives_nothing && (asks_nothing || around.asks_as(shared, explicit)) => {
+            Some(around) if gives_nothing && (asks_nothing || around.asks_as(demands, explicit)) => {
                 return Some(around.clone());
             }
             _ => {}
@@ -109,25 +117,25 @@ impl Credentials {
         let foreign = budget.as_ref().is_some_and(|lease| {
             (limited || around.is_some())
                 && !all.knows(lease)
-                && !shared.ledger.as_ref().is_some_and(|ledger| ledger.is_source_of(lease))
+                && !demands.ledger.is_some_and(|ledger| ledger.is_source_of(lease))
         });
         narrow(&mut all.spawn, spawn.as_ref());
         narrow(&mut all.channel, channel.as_ref());
         all.budget = budget.clone().map(|lease| Reserve { lease, foreign }).or(all.budget);
         all.explicit |= explicit;
-        all.ledger = all.ledger.or_else(|| shared.ledger.clone());
+        all.ledger = all.ledger.or_else(|| demands.ledger.cloned());
         all.no_actors = all.no_actors.or(no_actors);
         Some(Arc::new(all))
     }
 
-    /// Whether entering `shared` adds no demand.
-    fn asks_as(&self, shared: &Shared, explicit: bool) -> bool {
-        let same = match (&self.ledger, &shared.ledger) {
+    /// Whether `demands` adds nothing.
+    fn asks_as(&self, demands: Demands<'_>, explicit: bool) -> bool {
+        let same = match (&self.ledger, demands.ledger) {
             (_, None) => true,
             (Some(own), Some(other)) => own.is_same(other),
             (None, Some(_)) => false,
         };
-        let actors = self.no_actors.is_some() || shared.profile.is_none_or(|profile| profile.actors());
+        let actors = self.no_actors.is_some() || demands.profile.is_none_or(|profile| profile.actors());
         same && actors && (self.explicit || !explicit)
     }
 
@@ -161,9 +169,14 @@ impl Credentials {
         least.filter(|budget| *budget != vocab::Budget::UNLIMITED)
     }
 
-    /// Leases by which `shared` lets tasks start: all have to.
-    pub(crate) fn to_spawn(&self, shared: &Shared) -> Result<&[Lease<CapSpawn>], CapError> {
-        self.honour(&self.spawn, Some(shared), CapError::NoSpawnCapability)
+    /// Leases by which a runtime with this `ledger` lets tasks start: all have to.
+    pub(crate) fn to_spawn(&self, ledger: Option<&Ledger>) -> Result<&[Lease<CapSpawn>], CapError> {
+        self.honour(&self.spawn, ledger, CapError::NoSpawnCapability)
+    }
+
+    /// Leases by which it lets channels open: all have to.
+    pub(crate) fn to_open_channel(&self, ledger: Option<&Ledger>) -> Result<&[Lease<CapChannel>], CapError> {
+        self.honour(&self.channel, ledger, CapError::NoChannelCapability)
     }
 
     /// Whether there is anything to recharge by.
@@ -172,7 +185,7 @@ impl Credentials {
     }
 
     /// The lease to recharge by.
-    pub(crate) fn to_recharge(&self, shared: &Shared) -> Result<&Lease<CapBudget>, CapError> {
+    pub(crate) fn to_recharge(&self, ledger: Option<&Ledger>) -> Result<&Lease<CapBudget>, CapError> {
         let none = CapError::NoBudgetCapability;
         let Some(Reserve { lease, foreign }) = &self.budget else {
             let told = self.ledger.as_ref().filter(|_| self.explicit);
@@ -181,10 +194,10 @@ impl Credentials {
         if *foreign {
             return Err(self.refuse_foreign(lease));
         }
-        self.honour(std::slice::from_ref(lease), Some(shared), none).map(|_| lease)
+        self.honour(std::slice::from_ref(lease), ledger, none).map(|_| lease)
     }
 
-    /// Whoever keeps books here is told of a capability from elsewhere.
+    /// The ledger that counts here records the use of a capability from elsewhere.
     #[cold]
     fn refuse_foreign(&self, lease: &Lease<CapBudget>) -> CapError {
         let foreign = CapError::Foreign;
@@ -200,7 +213,7 @@ impl Credentials {
     fn honour<'a, T: Terms>(
         &self,
         leases: &'a [Lease<T>],
-        shared: Option<&Shared>,
+        runtimes: Option<&Ledger>,
         none: CapError,
     ) -> Result<&'a [Lease<T>], CapError> {
         if leases.is_empty() {
@@ -208,7 +221,7 @@ impl Credentials {
             return if self.explicit { Err(refused()) } else { Ok(leases) };
         }
         // One of the runtime's own has to be among them, and one of the first runtime's on the way here.
-        for ledger in [self.ledger.as_ref(), shared.and_then(|shared| shared.ledger.as_ref())].into_iter().flatten() {
+        for ledger in [self.ledger.as_ref(), runtimes].into_iter().flatten() {
             if !leases.iter().any(|lease| ledger.is_source_of(lease)) {
                 return Err(ledger.refuse(CapError::Foreign, None));
             }
@@ -217,42 +230,10 @@ impl Credentials {
     }
 }
 
-/// Adds a lease to those that have to allow it. It takes the place of those from its own ledger: whoever has that granted it.
+/// Adds a lease to those that have to allow it. It takes the place of those from its own ledger: the holder of that ledger granted it.
 fn narrow<T: Terms>(leases: &mut Vec<Lease<T>>, given: Option<&Lease<T>>) {
     if let Some(given) = given {
         leases.retain(|lease| !Ledger::is_common(given, lease));
         leases.insert(0, given.clone());
     }
-}
-
-impl Shared {
-    /// Whether everything must be given by name.
-    pub(crate) fn is_explicit(&self) -> bool {
-        self.profile.is_some_and(|profile| profile.capabilities() == Capabilities::Explicit)
-    }
-}
-
-impl Strand {
-    /// Whether what runs here opened `scope`, or acts for the one who did.
-    pub(crate) fn owns(&self, scope: &NurseryCore) -> bool {
-        scope.is_owned_by(self.waiter) || self.acts_for.get().is_some_and(|waiter| scope.is_owned_by(waiter))
-    }
-
-    /// What the caller may do, if that is limited.
-    pub(crate) fn credentials(&self) -> Option<Arc<Credentials>> {
-        match self.scope.get() {
-            // A nursery without limits that was opened before limits were taken over: see `Confinement::enter`.
-            Some(scope) => scope.credentials().cloned().or_else(|| self.inherited.borrow().clone()),
-            None => self.inherited.borrow().clone(),
-        }
-    }
-}
-
-/// The permits to open a channel for so many messages, where some are needed.
-pub(crate) fn permit_channel(strand: &Strand, capacity: u64) -> Result<Vec<ChannelPermit>, TaskError> {
-    let Some(credentials) = strand.credentials() else { return Ok(Vec::new()) };
-    let shared = strand.scope.get().map(|scope| scope.shared());
-    let leases = credentials.honour(&credentials.channel, shared, CapError::NoChannelCapability);
-    let permits = leases.and_then(|leases| leases.iter().map(|lease| lease.open_channel(capacity)).collect());
-    permits.map_err(|error| TaskError::new(Reason::NotAllowed(error), strand.label()))
 }

@@ -1,4 +1,6 @@
-//! Waiting for a future where one may block.
+//! Waiting for a future in code that may block.
+//!
+//! Room: driver.
 //!
 //! ```text
 //!             listen 1            wake 2
@@ -17,8 +19,9 @@
 //! waiting strand (2) happened after the token was left, and one waker makes that move. A token is used up before the next poll, by its
 //! waker or by withdrawing it: what the future itself waits for inside `poll` has another.
 //!
-//! A waker may come between its move and the token, and find the token of a later wait of the same `block_on`: one poll too many. It
-//! cannot find somebody else's: a signal is used again only when no waker is left, which `Arc::get_mut` says.
+//! A waker may be delayed between its move and the token, and find the token of a later wait of the same `block_on`:
+//! one poll too many. It cannot find the token of another `block_on`: a signal is used again only when no waker is
+//! left, which `Arc::get_mut` checks.
 
 use std::{
     cell::RefCell,
@@ -46,7 +49,7 @@ const POLLING: u32 = 0;
 const WAITING: u32 = 1;
 const WOKEN: u32 = 2;
 
-/// A thread keeps at most so many signals for later.
+/// The limit of signals that a thread keeps for later.
 const MAX_SPARE: usize = 64;
 
 thread_local! {
@@ -56,10 +59,10 @@ thread_local! {
 
 /// Runs a future to its end: inside a task it blocks only the task, on a plain thread the thread.
 ///
-/// The future may come from anywhere, as long as it does not insist on a runtime of its own. A cancelled task drops it and unwinds, so do not wait
-/// in here for something that must not be given up; see [`shield`](crate::shield).
+/// The future may come from any library, as long as it does not need a runtime of its own. A cancelled task drops it
+/// and unwinds, so do not wait in here for something that must not be given up; see [`shield`](crate::shield).
 ///
-/// The future stands on the caller's stack: box it if it is larger than a few KiB.
+/// The future is on the caller's stack: box it if it is larger than a few KiB.
 ///
 /// ```
 /// use bursar::{block_on, nursery};
@@ -103,19 +106,19 @@ impl Signal {
         self.state.swap(POLLING, AcqRel); // sees what wakers did before
     }
 
-    /// Waits for the next wake, unless it has come.
+    /// Waits for the next wake, unless it has come already.
     fn wait(&self, strand: &Strand) {
         let token = strand.waiter.token();
         if !self.listen(token) {
             token.withdraw();
-            return free::yield_now(); // a future that wakes itself wants others to go first
+            return free::yield_now(); // a future that wakes itself wants other tasks to run first
         }
         if wait::wait(strand, token, None) == End::Cancelled {
             strand.unwind();
         }
     }
 
-    /// Leaves a token for the next waker. False if one has been here since the poll began.
+    /// Leaves a token for the next waker. False if a wake came since the poll began.
     fn listen(&self, token: WaitToken) -> bool {
         self.token.set(token);
         self.state.compare_exchange(POLLING, WAITING, AcqRel, Acquire).is_ok()
@@ -129,12 +132,12 @@ impl Wake for Signal {
 
     fn wake_by_ref(self: &Arc<Self>) {
         if self.state.swap(WOKEN, AcqRel) == WAITING {
-            strand::wake(self.token.get().expect("who waits left a token"), 0);
+            strand::wake(self.token.get().expect("a waiting strand left a token"), 0);
         }
     }
 }
 
-/// One `block_on`'s signal, in the two shapes it needs.
+/// The signal of one `block_on`, as an `Arc` and as a waker.
 struct Listener {
     signal: Arc<Signal>,
     waker: Waker,
@@ -153,7 +156,7 @@ impl Drop for Listener {
     fn drop(&mut self) {
         self.waker = Waker::noop().clone();
         if Arc::get_mut(&mut self.signal).is_none() {
-            return; // somebody keeps a waker, and may use it at any time
+            return; // a waker is still kept elsewhere, and may be used at any time
         }
         let _ = SPARE.try_with(|spare| {
             let mut spare = spare.borrow_mut();

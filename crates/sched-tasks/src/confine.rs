@@ -1,14 +1,18 @@
-//! What a closure may do that a task hands to a thread it does not wait for.
+//! The limits of a closure that a task hands to a thread and does not wait for.
+//!
+//! Room: interface.
 //!
 //! # Invariant
-//! Nothing that is started there may do what the task may not, or spends anything: the task, and its nursery, may be over by then.
+//! Code in the closure may not do what the task may not, and spends nothing: the task, and its nursery, may have ended
+//! by then.
 //!
 //! # Why it holds
-//! The capabilities are kept by the closure, and use of them is counted wherever it happens. The budget is not: a strand that belongs to no nursery and has a meter with
-//! nothing on it can ask nobody, so whatever has a price fails.
+//! The closure keeps the capabilities, and their use is counted as everywhere. It does not keep the budget: a strand
+//! without a nursery and with an empty meter can ask for nothing, so everything that costs something fails.
 //!
 //! # Rejected
-//! A share of the task's budget for the closure: it would have to be settled with an account that may be closed, and a task could have two shares where one is its limit.
+//! A share of the task's budget for the closure: it would have to be settled with an account that may be closed, and a
+//! task could have two shares although its limit is one.
 
 use std::sync::Arc;
 
@@ -16,15 +20,16 @@ use vocab::Budget;
 
 use crate::{
     authority::Credentials,
-    raw::current,
+    kernel::current,
     strand::{self, Strand},
 };
 
-/// What limits the caller, to be taken to another thread.
+/// The limits of the caller, to be taken to another thread.
 ///
-/// Whatever the library runs elsewhere on a task's behalf takes this along by itself: [`unblock`](crate::unblock) with the task's budget, since the task waits;
-/// [`unblock_async`](crate::unblock_async) and jobs without. What it cannot see is `std::thread::spawn`: a thread that a task starts so has no limits but those of the
-/// process, unless the closure is entered with this.
+/// Everything that the library runs elsewhere on a task's behalf takes this along by itself:
+/// [`unblock`](crate::unblock) with the task's budget, because the task waits; [`unblock_async`](crate::unblock_async)
+/// and jobs without. The library cannot see `std::thread::spawn`: a thread that a task starts so has no limits but
+/// those of the process, unless its closure enters this.
 ///
 /// ```
 /// use bursar::{Budget, Confinement, NurseryOptions, nursery, nursery_with};
@@ -42,12 +47,12 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct Confinement {
     credentials: Option<Arc<Credentials>>,
-    /// It has a budget here, hence none there.
+    /// The caller has a budget, so the closure has none.
     is_metered: bool,
 }
 
 impl Confinement {
-    /// What limits the caller. None if nothing does.
+    /// The limits of the caller. None if it has none.
     pub fn here() -> Option<Self> {
         let strand = current::peek()?;
         let credentials = strand.credentials();

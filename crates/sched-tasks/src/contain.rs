@@ -1,4 +1,6 @@
-//! Running a closure of somebody else's, and going on whatever stops it.
+//! Runs a foreign closure, and continues after everything that can stop it.
+//!
+//! Room: interface.
 
 use std::{
     any::Any,
@@ -28,7 +30,8 @@ pub enum Stop {
     },
 }
 
-/// Runs `body`, and tells what stopped it before its end. For schedulers that stand on tasks: `std::panic::catch_unwind` catches a cancellation, too, but cannot tell it from a panic.
+/// Runs `body`, and reports what stopped it before its end. For schedulers built on tasks: `std::panic::catch_unwind`
+/// catches a cancellation, too, but cannot tell it from a panic.
 ///
 /// ```
 /// use bursar::{Stop, contain, nursery, sleep};

@@ -1,31 +1,37 @@
-//! Which task a worker runs next, and whom it robs. Pure: no clock, no thread, no queue.
+//! Which task a worker runs next, and from which worker it steals. Pure functions.
+//!
+//! Room: decisions. Knows ticks, marks and queue lengths; knows nothing of clocks, threads or queues.
 //!
 //! # Invariants
-//! *Nobody starves.* Something ready runs after a bounded number of choices, whatever else keeps arriving.
+//! *No task starves.* A ready task runs after a bounded number of choices, whatever else keeps arriving.
 //! *A yield goes to the back.* A task that yielded runs again only after everything that was ready before it.
 //!
 //! # Why they hold
-//! Started tasks go on in arrival order. One that yielded has a mark in the deque: all unstarted tasks older than the mark go first, oldest first.
-//! Those that were woken behind it do not wait as long: of [`AHEAD`] choices one is for the unstarted, the others for them.
-//! A worker with only unstarted tasks takes the newest, for its warm caches. High priority goes before, low priority after everything. But every
-//! [`GLOBAL_QUEUE_INTERVAL`]th choice belongs to what is otherwise put off: the shared queue, the oldest unstarted task, the first started one, low priority and
-//! what other workers have not begun take turns to be asked first. The last matters if the others compute and this one's tasks only yield.
+//! Started tasks run in arrival order. One that yielded has a mark in the deque: all unstarted tasks older than the
+//! mark go first, oldest first. Tasks that were woken behind it do not wait as long: of [`AHEAD`] choices one is for
+//! the unstarted tasks, the others for them. A worker with only unstarted tasks takes the newest, for its warm caches.
+//! High priority goes before, low priority after everything. But every [`GLOBAL_QUEUE_INTERVAL`]th choice belongs to
+//! what is otherwise postponed: the shared queue, the oldest unstarted task, the first started one, low priority, and
+//! unstarted tasks of other workers take turns to be asked first. The last matters if the other workers compute and
+//! this one's tasks only yield.
 //!
 //! # Rejected
 //! Marks for woken tasks as well: a tree of tasks then opens breadth first, and a million stacks wait where six would do.
 
-/// After so many choices a worker attends to what it otherwise puts off. Prime, so that it does not beat in time with loops.
+/// After this many choices a worker looks at what it otherwise postpones. Prime, so that it does not fall into step
+/// with loops.
 pub const GLOBAL_QUEUE_INTERVAL: u32 = 61;
 
-/// While a task that yielded waits for the older unstarted ones, every so many choices are one of those, and the others go to woken ones behind it. Not one in two: each
-/// unstarted task may need a stack, and what has one should rather come to its end.
+/// While a task that yielded waits for the older unstarted ones, one choice in this many is one of those, and the
+/// others go to woken tasks behind it. Not one in two: each unstarted task may need a stack, and tasks that have one
+/// should rather come to their end.
 pub const AHEAD: u32 = 4;
 
-/// What a worker sees when it must choose. Asked only as far as needed: every look is a load.
+/// What a worker sees when it must choose. Asked only as far as needed: every question is a load.
 pub trait View {
     /// A task of high priority waits for any worker.
     fn high(&self) -> bool;
-    /// The first started task in line, if any.
+    /// The first started task in the queue, if any.
     fn ready(&self) -> Option<FirstReady>;
     /// There are unstarted tasks of its own.
     fn unstarted(&self) -> bool;
@@ -50,10 +56,10 @@ pub struct FirstReady {
 pub enum Choice {
     /// The shared queue of high priority.
     High,
-    /// The first started task in line.
+    /// The first started task in the queue.
     Ready,
-    /// The first started task in line that waits for no unstarted one, past others that do; if there is none, the oldest unstarted task, which a log tells as
-    /// `Oldest`.
+    /// The first started task in the queue that waits for no unstarted one, past others that do; if there is none, the
+    /// oldest unstarted task, which a log shows as `Oldest`.
     Ahead,
     /// The newest unstarted task of its own.
     Newest,
@@ -65,15 +71,15 @@ pub enum Choice {
     Low,
     /// Another worker's unstarted tasks.
     Elsewhere,
-    /// Nothing here: rob others, then look at what has low priority, then sleep.
+    /// Nothing here: steal from others, then look at low priority, then sleep.
     Search,
 }
 
-/// The place where a worker chooses. `tick` counts its choices.
+/// Chooses where a worker's next task comes from. `tick` counts its choices.
 #[inline(always)]
 pub fn choose(tick: u32, view: &impl View) -> Choice {
     if tick.is_multiple_of(GLOBAL_QUEUE_INTERVAL)
-        && let Some(choice) = put_off(tick / GLOBAL_QUEUE_INTERVAL, view)
+        && let Some(choice) = postponed(tick / GLOBAL_QUEUE_INTERVAL, view)
     {
         return choice;
     }
@@ -90,9 +96,10 @@ pub fn choose(tick: u32, view: &impl View) -> Choice {
     }
 }
 
-/// What is put off otherwise, if there is any: five kinds, asked in turn, so that none keeps another waiting for ever.
+/// What is otherwise postponed, if there is any: five kinds, asked in turn, so that none keeps another waiting for
+/// ever.
 #[cold]
-fn put_off(turn: u32, view: &impl View) -> Option<Choice> {
+fn postponed(turn: u32, view: &impl View) -> Option<Choice> {
     (0..5).find_map(|later| match turn.wrapping_add(later) % 5 {
         1 => view.injected().then_some(Choice::Injected),
         2 => view.unstarted().then_some(Choice::Oldest),
@@ -108,16 +115,16 @@ pub enum VictimStrategy {
     /// By a seeded random number: spreads thieves, and a seed gives the same choices again.
     #[default]
     Random,
-    /// One after the other, beginning behind the thief.
+    /// One after the other, beginning with the next worker after the thief.
     RoundRobin,
-    /// Whoever has most.
+    /// The worker with the longest queue.
     LeastLoaded,
 }
 
-/// Most victims a thief tries before it looks elsewhere.
+/// The limit of victims a thief tries before it looks elsewhere.
 pub const MAX_STEAL_ATTEMPTS: usize = 4;
 
-/// Whom `thief` tries on its `attempt`th try, of `workers` workers; never itself. `loads` is asked only by
+/// The worker that `thief` tries on its `attempt`th try, of `workers` workers; never itself. `loads` is asked only by
 /// [`VictimStrategy::LeastLoaded`].
 pub fn victim(
     strategy: VictimStrategy,
@@ -127,7 +134,7 @@ pub fn victim(
     random: u64,
     loads: impl Fn(usize) -> usize,
 ) -> usize {
-    debug_assert!(workers > 1, "a lone worker has nobody to rob");
+    debug_assert!(workers > 1, "a lone worker has no victim");
     let behind = |steps: usize| (thief + 1 + steps % (workers - 1)) % workers;
     match strategy {
         // Successive attempts go round from a random start, so that they do not try the same victim twice.
@@ -227,13 +234,13 @@ mod tests {
     }
 
     #[test]
-    fn every_strategy_robs_others_only_and_reaches_everybody() {
+    fn every_strategy_steals_from_others_only_and_reaches_all() {
         for strategy in [VictimStrategy::Random, VictimStrategy::RoundRobin, VictimStrategy::LeastLoaded] {
             for workers in 2..=9 {
                 for thief in 0..workers {
                     let tried: std::collections::BTreeSet<_> =
                         (0..workers - 1).map(|n| victim(strategy, thief, workers, n, 12345, |w| w)).collect();
-                    assert!(!tried.contains(&thief), "{strategy:?}: worker {thief} of {workers} robbed itself");
+                    assert!(!tried.contains(&thief), "{strategy:?}: worker {thief} of {workers} stole from itself");
                     if strategy != VictimStrategy::LeastLoaded {
                         assert_eq!(
                             tried.len(),
@@ -247,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn least_loaded_robs_the_richest() {
+    fn least_loaded_steals_from_the_longest_queue() {
         assert_eq!(victim(VictimStrategy::LeastLoaded, 0, 4, 0, 7, |w| [9, 1, 5, 2][w]), 2);
     }
 }

@@ -1,4 +1,6 @@
-//! What can go wrong with a task, said so that a person can act on it.
+//! Errors of tasks, nurseries and runtimes, with messages that say what to do.
+//!
+//! Room: values.
 //!
 //! [`TaskError`] converts from every error type, so `?` works in task bodies; for that reason it does not implement
 //! [`std::error::Error`] itself, but becomes a boxed one wherever that is asked for.
@@ -12,14 +14,14 @@ use crate::state::NurseryState;
 
 /// Why a task or a nursery did not succeed.
 ///
-/// Cheap to clone: a failing child gives it to whoever joins the child and to its nursery.
+/// Cheap to clone: a failing child gives it to the task that joins the child and to its nursery.
 #[derive(Clone)]
 pub struct TaskError(Arc<Inner>);
 
 struct Inner {
     reason: Reason,
     task: Option<TaskLabel>,
-    /// The nursery that says so, if it has a name.
+    /// The nursery that reports it, if it has a name.
     nursery: Option<Arc<str>>,
     others: Vec<TaskError>,
 }
@@ -30,7 +32,7 @@ struct Inner {
 pub enum Reason {
     /// The task panicked.
     Panicked {
-        /// What it said.
+        /// The panic message.
         message: Arc<str>,
         /// Where: `file:line:column`, if the panic hook saw it.
         location: Option<Arc<str>>,
@@ -49,9 +51,9 @@ pub enum Reason {
         /// How large it was.
         stack_bytes: usize,
     },
-    /// Something that was granted is spent, and nobody gave more.
+    /// A granted amount is spent, and it was not recharged.
     BudgetExhausted {
-        /// What.
+        /// The component.
         component: Component,
         /// How much there was of it.
         granted: u64,
@@ -65,7 +67,8 @@ pub enum Reason {
         /// What was asked for, and the way out.
         what: Arc<str>,
     },
-    /// Nothing in a seeded run could go on, and no timer was set. Everything is cancelled for it; what waits behind a [`shield`](crate::shield) as well, if nothing else ends it.
+    /// No task in a seeded run could continue, and no timer was set. Everything is cancelled because of it; what waits
+    /// behind a [`shield`](crate::shield) as well, if nothing else ends it.
     Deadlock {
         /// Which tasks wait on a stack of their own; futures are not among them.
         waiting: Arc<[TaskLabel]>,
@@ -111,7 +114,7 @@ impl TaskError {
         Self(Arc::new(Inner { reason, task, nursery: None, others: Vec::new() }))
     }
 
-    /// An error that says `message`.
+    /// An error with this message.
     pub fn msg(message: impl Into<String>) -> Self {
         Self::from(Message(message.into()))
     }
@@ -155,7 +158,7 @@ impl TaskError {
         Self(Arc::new(Inner { reason: reason.clone(), task: task.clone(), nursery: nursery.clone(), others }))
     }
 
-    /// The same with more that failed, behind what it has.
+    /// The same with more failures, after those it has.
     pub(crate) fn and_others(self, more: Vec<TaskError>) -> Self {
         if more.is_empty() {
             return self;
@@ -199,7 +202,7 @@ impl TaskError {
 }
 
 impl Reason {
-    /// What the kind of failure is called.
+    /// The name of the kind of failure.
     pub fn name(&self) -> &'static str {
         match self {
             Reason::Panicked { .. } => "Panicked",
@@ -298,7 +301,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// At most so many tasks are named in a deadlock.
+/// The limit of tasks that are named in a deadlock.
 const MAX_LISTED: usize = 8;
 
 fn diverged(f: &mut fmt::Formatter<'_>, at: usize, expected: &str, found: &str) -> fmt::Result {
@@ -358,7 +361,7 @@ impl<E: Error + Send + Sync + 'static> From<E> for TaskError {
     }
 }
 
-/// A [`TaskError`] in the shape of a standard error.
+/// A [`TaskError`] as a standard error.
 #[derive(Debug)]
 struct Boxed(TaskError);
 
@@ -450,14 +453,14 @@ pub enum BuildError {
         /// How many were asked for.
         wanted: usize,
     },
-    /// The stacks could not be had as asked for.
+    /// The stacks could not be reserved as asked for.
     Stacks(Arc<mech_fiber::StackError>),
     /// The profile has no scheduler.
     NoScheduler {
         /// The profile.
         profile: Profile,
     },
-    /// The profile wants everything granted by a ledger, and there is none.
+    /// The profile needs everything granted by a ledger, and there is none.
     NoLedger {
         /// The profile.
         profile: Profile,
@@ -502,7 +505,7 @@ impl fmt::Display for BuildError {
 
 impl Error for BuildError {}
 
-/// What is wrong with the stacks, in the words of [`crate::Builder`].
+/// What is wrong with the stacks, in terms of [`crate::Builder`].
 pub(crate) fn about_stacks(error: &mech_fiber::StackError) -> String {
     error.to_string().replace("`max_stacks`", "`max_fibers`").replace("a second slab", "a second runtime")
 }

@@ -1,4 +1,6 @@
-//! What any task may ask for, without holding anything.
+//! Functions for every task, without a handle.
+//!
+//! Room: interface.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -6,18 +8,20 @@ use std::{
 };
 
 use crate::{
-    drive::{clock, give_way, runtime},
+    drive::runtime,
     error::{RunError, TaskError, TaskLabel},
+    kernel::clock,
     options::NurseryOptions,
-    raw,
+    raw, scope,
     strand::panics,
-    strand::{self, OutOfRoom, Strand},
+    strand::{self, OutOfRoom, Strand, give_way},
     wait::{self, End},
 };
 
 /// Runs `root` as a task and blocks the caller until it has ended. See [`Runtime::run`](crate::Runtime::run).
 ///
-/// On a plain thread it runs on the common runtime; in a task on the runtime of the task, inside its nursery and with its means.
+/// On a plain thread it runs on the common runtime; in a task on the runtime of the task, inside its nursery and within
+/// its budget.
 ///
 /// ```
 /// let total = bursar::run(|| 6 * 7)?;
@@ -31,21 +35,23 @@ where
     T: Send,
 {
     match strand::with(Strand::runtime) {
-        Some(shared) => runtime::run_on(shared, std::panic::Location::caller(), NurseryOptions::new(), root),
+        Some(shared) => scope::run::run_on(shared, std::panic::Location::caller(), NurseryOptions::new(), root),
         None => runtime::global()?.run(root),
     }
 }
 
-/// Lets others run first: everything that is ready now on this worker goes before the caller. A cancelled task does not come back.
+/// Lets other tasks run first: everything that is ready now on this worker goes before the caller. A cancelled task
+/// does not come back.
 #[inline(always)]
 pub fn yield_now() {
-    let strand = strand::current(); // not a closure: that could not be told to be inlined, see `Strand::wait`
-    // All that can be done before is: after a switch nothing is where the processor expects it.
-    strand.look_at_meter(); // a yield costs nothing, but memory that was overdrawn is looked at
+    let strand = strand::current(); // not a closure, because that cannot be forced inline; see `Strand::wait`
+    // Everything that can be done before the switch is done here: after it the caches and the branch predictor are
+    // cold.
+    strand.look_at_meter(); // a yield costs nothing, but overdrawn memory is checked
     strand.come_by();
     give_way::yield_now(&strand);
     if strand.needs_attention() {
-        strand.attend();
+        strand.check_closely();
     }
 }
 
@@ -60,12 +66,13 @@ pub fn is_cancelled() -> bool {
     strand::with(|strand| strand.scope.get().is_some_and(|scope| scope.state().is_cancelled()))
 }
 
-/// Whether a seed decides what happens here: see [`Builder::seeded`](crate::Builder::seeded). To spin there, waiting for another, is in vain.
+/// Whether a seed decides what happens here: see [`Builder::seeded`](crate::Builder::seeded). A spin loop that waits
+/// for another task never ends there.
 pub fn is_seeded() -> bool {
     strand::with(|strand| strand.shared().is_some_and(|shared| shared.seeded.is_some()))
 }
 
-/// Stops the caller for a while; others run meanwhile. A cancellation ends it early.
+/// Stops the caller for a while; other tasks run meanwhile. A cancellation ends it early.
 pub fn sleep(time: Duration) {
     strand::with(|strand| {
         strand.stand_still_if_paused();
@@ -73,13 +80,13 @@ pub fn sleep(time: Duration) {
         if wait::wait(strand, token, Some(clock::due(time))) == End::Cancelled {
             strand.unwind();
         }
-        strand.stand_still_if_paused(); // it does not go on while others stand
+        strand.stand_still_if_paused(); // it does not continue while its nursery is paused
     });
 }
 
 /// Runs `first` here and `second` here or on a worker that has nothing else to do; returns when both are done.
 ///
-/// Costs a few nanoseconds more than calling both, so divide as finely as is natural. If one panics, the panic goes on here after the other has ended.
+/// Costs a few nanoseconds more than calling both, so divide as finely as is natural. If one panics, the panic continues here after the other has ended.
 /// In a task with a [limit of its own](crate::NurseryOptions::task_budget), in one that has a value of a [`fiber_local!`](crate::fiber_local), and in the body of a nursery with
 /// a budget, one half runs after the other.
 ///
@@ -111,7 +118,7 @@ where
 {
     strand::with(|strand| match &strand.worker {
         Some(worker) => raw::join::join(strand, worker, first, second),
-        None if strand.has_locals.get() => (first(), second()), // a task would not see the thread's
+        None if strand.has_locals.get() => (first(), second()), // a task would not see the thread's values
         None => match run(|| {
             let both = catch_unwind(AssertUnwindSafe(|| join(first, second)));
             both.map_err(|payload| (payload, panics::take_place()))
@@ -123,7 +130,7 @@ where
             }
             Ok(Err((payload, place))) => {
                 strand.panicked_at.replace(place);
-                strand.rethrow(payload) // as in a task: what was thrown there goes on here
+                strand.rethrow(payload) // as in a task: the panic continues here
             }
             Err(RunError::Task(error)) if error.is_cancelled() && strand.is_cancelled() => strand.unwind(),
             Err(RunError::Task(error)) => strand.fail(error),
@@ -132,7 +139,8 @@ where
     })
 }
 
-/// The number of the worker whose fiber this is, from 0 on; it does not change while the fiber lives. None on a plain thread.
+/// The number of the worker that runs this fiber, from 0 on; it does not change while the fiber lives. None on a plain
+/// thread.
 ///
 /// ```
 /// let workers = bursar::Runtime::builder().workers(2).build()?;
@@ -143,7 +151,7 @@ pub fn current_worker() -> Option<usize> {
     strand::with(|strand| strand.worker.as_ref().map(|worker| worker.index))
 }
 
-/// Which task is running. None on a plain thread.
+/// The label of the running task. None on a plain thread.
 pub fn current_task() -> Option<TaskLabel> {
     strand::with(Strand::label)
 }

@@ -1,22 +1,27 @@
-//! What `#[budgeted]` writes into functions: a counter that says when to look up.
+//! The counter that `#[budgeted]` writes into functions: it says when to check.
+//!
+//! Room: mechanism. Knows counters and the alarm; knows nothing of what a budget is spent on.
 //!
 //! # Invariant
-//! Every operation counted is told to the budget exactly once: at a check, or when the counter is dropped. Between two looks at the budget
-//! a loop does at most `interval` iterations.
+//! Every operation counted is charged to the budget exactly once: at a check, or when the counter is dropped. Between
+//! two checks of the budget a loop does at most `interval` iterations.
 //!
 //! # Why it holds
-//! What is counted and not yet told is `interval - left`. `tick` counts before it looks, so `left` is from 1 to `interval` between calls; a check sets `left` back
-//! *before* it tells, so an unwinding check leaves nothing for the destructor to tell again.
+//! What is counted and not yet charged is `interval - left`. `tick` counts before it checks, so `left` is from 1 to
+//! `interval` between calls. A check sets `left` back *before* it charges, so an unwinding check leaves nothing for the
+//! destructor to charge again.
 //!
 //! # Why it is cheap
-//! The counter is two integers, and nothing is ever given its address: all of it is inlined, and the check gets plain numbers. So `left` stays in a register. It is
-//! compared with the alarm, a number in a thread-local, so one branch answers both questions. What remains of an iteration is a subtraction, a comparison
-//! with memory and a branch that is not taken. The alarm needs no atomics: a fiber never changes threads, and only its own thread sets it.
+//! The counter is two integers, and its address is never taken: all of it is inlined, and the check gets plain numbers.
+//! So `left` stays in a register. It is compared with the alarm, a number in a thread-local, so one branch answers both
+//! questions. What remains of an iteration is a subtraction, a comparison with memory and a branch that is not taken.
+//! The alarm needs no atomics: a fiber never changes threads, and only its own thread sets it.
 //!
 //! # Rejected
 //! - A flag beside the counter: two branches, a fifth slower where a loop does little else.
-//! - Telling the check the difference: the compiler then keeps the counter from before the subtraction too, and copies it in every iteration.
-//! - An atomic flag for each task, set by whoever cancels: an indirection more, for an answer some microseconds earlier.
+//! - Passing the difference to the check: the compiler then keeps the counter from before the subtraction too, and
+//!   copies it in every iteration.
+//! - An atomic flag for each task, set by the canceller: an indirection more, for an answer some microseconds earlier.
 
 use std::ops::Range;
 
@@ -24,11 +29,10 @@ use vocab::Budget;
 
 use crate::{
     alarm,
-    drive::give_way,
-    strand::{self, Strand},
+    strand::{self, Strand, give_way},
 };
 
-/// How far it is to the next check.
+/// The iterations left until the next check.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Fuel {
@@ -63,18 +67,18 @@ impl Fuel {
         }
     }
 
-    /// Cuts a range into stretches, with a check between them when the interval is over. For loops whose turns only compute: they look up once in a stretch, and the
-    /// compiler may do several turns at once.
+    /// Cuts a range into chunks, with a check between them when the interval is over. For loops that only compute: they
+    /// are checked once in a chunk, and the compiler may vectorise the iterations.
     #[inline(always)]
-    pub fn stretches<T>(range: Range<T>, fuel: &mut Self) -> Stretches<'_, T>
+    pub fn chunks<T>(range: Range<T>, fuel: &mut Self) -> Chunks<'_, T>
     where
         T: Clone,
         Range<T>: Iterator<Item = T>,
     {
-        Stretches { range, fuel, out: 0 }
+        Chunks { range, fuel, out: 0 }
     }
 
-    /// So many turns were done, at most what was left.
+    /// `turns` iterations were done, at most what was left.
     #[inline(always)]
     fn did(&mut self, turns: u32) {
         self.left -= turns;
@@ -99,17 +103,17 @@ impl Fuel {
     }
 }
 
-/// The stretches of a range; made by [`Fuel::stretches`].
+/// The chunks of a range; made by [`Fuel::chunks`].
 #[doc(hidden)]
 #[derive(Debug)]
-pub struct Stretches<'a, T> {
+pub struct Chunks<'a, T> {
     range: Range<T>,
     fuel: &'a mut Fuel,
-    /// How many turns the last stretch had: they are counted when they are done.
+    /// How many iterations the last chunk had: they are counted when they are done.
     out: u32,
 }
 
-impl<T> Iterator for Stretches<'_, T>
+impl<T> Iterator for Chunks<'_, T>
 where
     T: Clone,
     Range<T>: Iterator<Item = T>,
@@ -206,27 +210,27 @@ mod tests {
     use super::*;
 
     #[derive(Debug, PartialEq)]
-    enum Told {
+    enum Charged {
         Spent(u32),
         Noted(u32),
     }
-    use Told::{Noted, Spent};
+    use Charged::{Noted, Spent};
 
     thread_local! {
-        static TOLD: RefCell<Vec<Told>> = const { RefCell::new(Vec::new()) };
-        /// A check that is told so much unwinds.
+        static CHARGED: RefCell<Vec<Charged>> = const { RefCell::new(Vec::new()) };
+        /// A check that is charged this much unwinds.
         static FATAL: Cell<Option<u32>> = const { Cell::new(None) };
     }
 
     pub(super) fn spent(ops: u32) {
-        TOLD.with_borrow_mut(|told| told.push(Spent(ops)));
+        CHARGED.with_borrow_mut(|charged| charged.push(Spent(ops)));
         if FATAL.get() == Some(ops) {
             resume_unwind(Box::new("stopped"));
         }
     }
 
     pub(super) fn noted(ops: u32) {
-        TOLD.with_borrow_mut(|told| told.push(Noted(ops)));
+        CHARGED.with_borrow_mut(|charged| charged.push(Noted(ops)));
     }
 
     fn iterate(interval: u32, iterations: u32) {
@@ -239,23 +243,23 @@ mod tests {
     #[test]
     fn a_check_comes_every_interval_and_the_rest_is_noted_at_the_end() {
         iterate(4, 10);
-        assert_eq!(TOLD.take(), [Spent(1), Spent(4), Spent(4), Noted(2)]);
+        assert_eq!(CHARGED.take(), [Spent(1), Spent(4), Spent(4), Noted(2)]);
         iterate(4, 8);
-        assert_eq!(TOLD.take(), [Spent(1), Spent(4), Spent(4)], "nothing is left to note");
+        assert_eq!(CHARGED.take(), [Spent(1), Spent(4), Spent(4)], "nothing is left to note");
     }
 
     #[test]
-    fn an_unwinding_check_is_not_told_twice() {
+    fn an_unwinding_check_is_not_charged_twice() {
         FATAL.set(Some(4));
         assert!(catch_unwind(|| iterate(4, 10)).is_err());
-        assert_eq!(TOLD.take(), [Spent(1), Spent(4)]);
+        assert_eq!(CHARGED.take(), [Spent(1), Spent(4)]);
     }
 
     #[test]
-    fn an_unwinding_entry_is_told_once() {
+    fn an_unwinding_entry_is_charged_once() {
         FATAL.set(Some(1));
         assert!(catch_unwind(|| iterate(4, 10)).is_err());
-        assert_eq!(TOLD.take(), [Spent(1)]);
+        assert_eq!(CHARGED.take(), [Spent(1)]);
     }
 
     #[test]
@@ -263,14 +267,14 @@ mod tests {
         let mut fuel = Fuel::enter();
         fuel.tick();
         fuel.tick();
-        assert_eq!(TOLD.take(), [Spent(1)]);
+        assert_eq!(CHARGED.take(), [Spent(1)]);
         alarm::sound();
         fuel.tick();
         alarm::calm();
-        assert_eq!(TOLD.take(), [Spent(3)]);
+        assert_eq!(CHARGED.take(), [Spent(3)]);
         fuel.tick();
         drop(fuel);
-        assert_eq!(TOLD.take(), [Noted(1)]);
+        assert_eq!(CHARGED.take(), [Noted(1)]);
     }
 
     #[test]
@@ -280,45 +284,45 @@ mod tests {
         assert_eq!(Fuel::awaiting("the future", &mut fuel), "the future");
         fuel.at_await();
         drop(fuel);
-        assert_eq!(TOLD.take(), [Spent(1), Spent(1), Spent(0)]);
+        assert_eq!(CHARGED.take(), [Spent(1), Spent(1), Spent(0)]);
     }
 
     #[test]
-    fn stretches_are_the_range_and_are_charged_when_they_are_done() {
+    fn chunks_are_the_range_and_are_charged_when_they_are_done() {
         let mut fuel = Fuel::enter_every(4);
         let mut seen = Vec::new();
-        for stretch in Fuel::stretches(-3..7_i64, &mut fuel) {
-            seen.extend(stretch);
+        for chunk in Fuel::chunks(-3..7_i64, &mut fuel) {
+            seen.extend(chunk);
         }
         assert_eq!(seen, (-3..7).collect::<Vec<_>>());
         drop(fuel);
-        assert_eq!(TOLD.take(), [Spent(1), Spent(4), Spent(4), Noted(2)]);
+        assert_eq!(CHARGED.take(), [Spent(1), Spent(4), Spent(4), Noted(2)]);
     }
 
     #[test]
     fn an_empty_range_costs_nothing() {
         let mut fuel = Fuel::enter_every(4);
         #[expect(clippy::reversed_empty_ranges, reason = "it is to be empty")]
-        let stretches = Fuel::stretches(5..3_u8, &mut fuel).count();
+        let chunks = Fuel::chunks(5..3_u8, &mut fuel).count();
         drop(fuel);
-        assert_eq!((stretches, TOLD.take()), (0, vec![Spent(1)]));
+        assert_eq!((chunks, CHARGED.take()), (0, vec![Spent(1)]));
     }
 
     #[test]
-    fn stretches_reach_the_ends_of_their_types() {
+    fn chunks_reach_the_ends_of_their_types() {
         let mut fuel = Fuel::enter_every(100);
-        assert_eq!(Fuel::stretches(i8::MIN..i8::MAX, &mut fuel).map(Iterator::count).sum::<usize>(), 255);
+        assert_eq!(Fuel::chunks(i8::MIN..i8::MAX, &mut fuel).map(Iterator::count).sum::<usize>(), 255);
         assert_eq!(
-            Fuel::stretches('a'..'\u{e000}', &mut fuel).map(Iterator::count).sum::<usize>(),
+            Fuel::chunks('a'..'\u{e000}', &mut fuel).map(Iterator::count).sum::<usize>(),
             ('a'..'\u{e000}').count()
         );
         drop(fuel);
-        TOLD.take();
+        CHARGED.take();
     }
 
     #[test]
     fn an_interval_of_nothing_is_one() {
         iterate(0, 2);
-        assert_eq!(TOLD.take(), [Spent(1), Spent(1), Spent(1)]);
+        assert_eq!(CHARGED.take(), [Spent(1), Spent(1), Spent(1)]);
     }
 }

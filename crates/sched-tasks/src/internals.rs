@@ -1,17 +1,20 @@
-//! Doors for schedulers that stand on tasks, as `sched-actors` does. Not for users: they change without notice.
+//! Functions for schedulers built on tasks, as `sched-actors` is. Not for users: they change without notice.
 //!
-//! Each does what a task of a user must not: spend nothing, ignore a cancellation, or act for another task. Where a public function will do, there is no door.
+//! Room: interface.
+//!
+//! Each does what a task of a user must not: spend nothing, ignore a cancellation, or act for another task. Where a
+//! public function suffices, there is none here.
 
 use std::{future::Future, panic::Location};
 
 use policy_admission::Profile;
 
 use crate::{
-    budget::Treasury,
     channel::{Receiver, Sender},
     error::{Reason, TaskError},
     options::NurseryOptions,
     scope::{Nursery, Task},
+    spending::BudgetSupervisor,
     strand,
     strand::panics,
     task_builder::TaskBuilder,
@@ -30,7 +33,7 @@ where
     task.try_spawn_at(site, body)
 }
 
-/// Starts a future that no budget stops: a supervisor hears of the end of a child through one.
+/// Starts a future that no budget stops: a supervisor learns of the end of a child through one.
 pub fn spawn_free<'scope, F>(
     n: &'scope Nursery<'scope, '_>,
     site: &'static Location<'static>,
@@ -42,7 +45,7 @@ where
     n.spawn_free(site, future)
 }
 
-/// The profile around `n` that has no actors, if one is.
+/// The profile around `n` that has no actors, if there is one.
 pub fn no_actors(n: &Nursery<'_, '_>) -> Option<Profile> {
     n.core().no_actors()
 }
@@ -58,9 +61,10 @@ pub fn supervising(mut options: NurseryOptions) -> NurseryOptions {
     options
 }
 
-/// Has `bell` called when a task asks at `treasury`: a supervisor waits for other news at the same time. One bell a nursery.
-pub fn set_bell(treasury: &Treasury, bell: impl Fn() + Send + Sync + 'static) {
-    treasury.set_bell(bell);
+/// Sets the function that is called when a task asks `supervisor` for budget: a supervisor waits for other inputs at
+/// the same time. One notifier a nursery.
+pub fn set_notifier(supervisor: &BudgetSupervisor, notify: impl Fn() + Send + Sync + 'static) {
+    supervisor.set_notifier(notify);
 }
 
 /// One more sender, made from the receiver; if there was none left, the channel is closed already.
@@ -83,12 +87,13 @@ pub fn uncharged<R>(body: impl FnOnce() -> R) -> R {
     strand::with(|strand| strand.meter.while_off(body))
 }
 
-/// Runs a hook or a destructor of a user, also while the task unwinds. A panic ends here; the panic hook has told of it.
+/// Runs a hook or a destructor of a user, also while the task unwinds. A panic ends here; the panic hook has reported
+/// it.
 pub fn apart(body: impl FnOnce()) {
     panics::apart(body).unwrap_or_else(panics::discard);
 }
 
-/// The end of something that was cancelled, and is no task.
+/// The error of something that was cancelled and is no task.
 pub fn cancelled() -> TaskError {
     TaskError::new(Reason::Cancelled, None)
 }

@@ -1,12 +1,17 @@
-//! Tasks: fibers and futures in nurseries, on workers that steal.
+//! Tasks: fibers and futures in nurseries (structured concurrency), on workers that steal work.
+//!
+//! Room: interface.
 
 mod alarm;
 mod authority;
 mod block_on;
 mod budget;
+mod chance;
 mod channel;
+mod choosing;
 mod confine;
 mod contain;
+mod deadline;
 pub mod decide;
 mod drive;
 mod error;
@@ -14,9 +19,11 @@ mod explore;
 mod free;
 pub mod fs;
 mod fuel;
+mod gate;
 #[doc(hidden)]
 pub mod internals;
-mod line;
+mod kernel;
+mod lifecycle;
 #[cfg(feature = "net")]
 pub mod net;
 mod nursery;
@@ -26,20 +33,25 @@ mod places;
 mod raw;
 mod scope;
 mod select;
+mod spending;
+mod stacks;
 mod state;
+mod stats;
 mod strand;
 mod sync;
 mod task_builder;
 mod task_state;
+mod threads;
 mod time;
+mod trace;
 mod unblock;
 mod wait;
+mod wait_queue;
 
 pub use authority::{Authority, Capability};
 pub use block_on::block_on;
-pub use budget::{
-    Answer, CHILD_BUDGET, Exhausted, Pool, Recharge, Settlement, Treasury, budget_left, charge, recharge,
-};
+pub use budget::{Answer, CHILD_BUDGET, Exhausted, Pool, Recharge, Settlement};
+pub use chance::{Decision, Drawn};
 pub use channel::{
     IntoIter, Iter, Receiver, RecvError, RecvFuture, RecvTimeoutError, SendError, SendFuture, SendTimeoutError, Sender,
     TryRecvError, TrySendError, channel, try_channel, try_unbounded, unbounded,
@@ -47,38 +59,34 @@ pub use channel::{
 pub use confine::Confinement;
 pub use contain::{Stop, contain};
 pub use decide::VictimStrategy;
-pub use drive::{
-    chance::{Decision, Drawn},
-    clock::now,
-    log::Logged,
-    runtime::{Builder, Runtime},
-    stats::{Stats, WorkerStats},
-    trace::{Event, ParseTraceError, Trace, What},
-    watchdog::Stuck,
-};
+pub use drive::runtime::{Builder, Runtime};
 pub use error::{BuildError, Reason, RunError, TaskError, TaskLabel};
 pub use explore::{Explore, Explored, Finding, Outcome, explore};
 pub use free::{checkpoint, current_task, current_worker, is_cancelled, is_seeded, join, run, sleep, yield_now};
 #[doc(hidden)]
 pub use fuel::Fuel;
-pub use nursery::{OwnedNursery, Pauser, Spawner};
+pub use kernel::{clock::now, log::Logged, watchdog::Stuck};
+pub use nursery::Pauser;
 pub use options::{NurseryOptions, OnFailure};
 pub use policy_admission::{
     AuditEvent, AuditRecord, AuditTotals, Cap, CapBudget, CapChannel, CapError, CapErrorKind, CapExecutor, CapId,
     CapSpawn, CapUse, Capabilities, Delegation, Grant, Ledger, Profile, Sovereign,
 };
 pub use raw::alloc::BudgetedAlloc;
-pub use scope::{Canceller, Nursery, Task, nursery, nursery_with};
+pub use scope::{Canceller, Nursery, OwnedNursery, Spawner, Task, nursery, nursery_with};
 pub use select::{Case, RecvCase, Select, SendCase};
+pub use spending::{BudgetSupervisor, budget_left, charge, recharge};
 pub use state::{IllegalMove, NurseryEvent, NurseryState};
+pub use stats::{Stats, WorkerStats};
 pub use strand::local::FiberLocal;
 pub use strand::shield::shield;
 pub use sync::{AcquireFuture, Condvar, Mutex, MutexGuard, Permit, Semaphore, atomic};
 pub use task_builder::{OwnedTaskBuilder, TaskBuilder, ThreadTaskBuilder};
 pub use task_state::TaskState;
 pub use time::{Elapsed, Sleep, sleep_async, timeout};
+pub use trace::{Event, ParseTraceError, Trace, What};
 pub use unblock::{Unblock, unblock, unblock_async};
 pub use vocab::{Budget, Component, Operation, Priority, TaskId, UNLIMITED};
 
-/// A runtime has at most so many workers.
+/// The limit of workers of a runtime.
 pub const MAX_WORKERS: usize = 256;

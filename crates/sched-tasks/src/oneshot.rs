@@ -1,5 +1,7 @@
 //! A channel for one value.
 //!
+//! Room: interface.
+//!
 //! ```text
 //!              recv 1               send 2
 //!    EMPTY ─────────────► WAITING ─────────────► SENT ──── recv ───► OVER
@@ -11,7 +13,7 @@
 //! The value goes to the receiver, or back to the sender; and a receiver that waits is woken by the value or by the sender's end.
 //!
 //! # Why it holds
-//! Every step is taken under one lock, and whoever makes a waiting receiver's wait pointless takes its token out and wakes it.
+//! Every step is taken under one lock, and the side that ends a receiver's wait takes its token out and wakes it.
 
 use std::{
     fmt,
@@ -27,7 +29,7 @@ use mech_sync::{SpinLock, WaitToken};
 
 use crate::{
     channel::{RecvError, RecvTimeoutError, SendError, TryRecvError},
-    drive::clock,
+    kernel::clock,
     strand::future_wait::FutureWait,
     strand::panics,
     strand::room,
@@ -68,8 +70,8 @@ pub struct Sender<T> {
     shared: Option<Shared<T>>,
 }
 
-/// Receives the one value: [`recv`](Self::recv) it where one may block, or `.await` it in a future.
-#[must_use = "a value that nobody receives is dropped"]
+/// Receives the one value: [`recv`](Self::recv) it in code that may block, or `.await` it in a future.
+#[must_use = "a value that is not received is dropped"]
 pub struct Receiver<T> {
     shared: Shared<T>,
 }
@@ -207,7 +209,7 @@ impl<T> Receiver<T> {
                 State::Sent(value) => Ok(value),
                 _ => unreachable!("it was there under this lock"),
             },
-            State::Waiting(_) => unreachable!("whoever waits takes nothing"),
+            State::Waiting(_) => unreachable!("a receiver that waits takes nothing"),
         }
     }
 

@@ -1,15 +1,15 @@
 //! What a nursery is to be like.
+//!
+//! Room: values.
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use policy_admission::Profile;
 use vocab::Budget;
 
 use crate::{
-    authority::{Authority, Capability, Credentials},
-    budget::{Account, Answer, CHILD_BUDGET, Exhausted, Handler, Recharge, Source, Terms},
-    drive::shared::Shared,
-    raw::scope::ScopeRef,
-    strand::Strand,
+    authority::{Authority, Capability},
+    budget::{Answer, Exhausted, Handler, Recharge},
 };
 
 /// What a nursery does when a child fails.
@@ -64,7 +64,7 @@ impl NurseryOptions {
         self
     }
 
-    /// How long children may go on after a cancellation before it interrupts them. Meanwhile [`is_cancelled`](crate::is_cancelled) tells them.
+    /// How long children may go on after a cancellation before it interrupts them. Meanwhile [`is_cancelled`](crate::is_cancelled) is true for them.
     pub fn grace(mut self, time: Duration) -> Self {
         self.grace = Some(time);
         self
@@ -116,7 +116,7 @@ impl NurseryOptions {
     }
 
     /// Asks `handler` about every task that has spent its budget and gets no more from the pool. It is called on the exhausted task, and should be quick; for answers
-    /// that take time see [`Nursery::treasury`](crate::Nursery::treasury). What it spends it spends
+    /// that take time see [`Nursery::budget_supervisor`](crate::Nursery::budget_supervisor). What it spends it spends
     /// as that task, which has little: no handler is asked about that.
     pub fn on_exhausted(mut self, handler: impl Fn(&Exhausted) -> Answer + Send + Sync + 'static) -> Self {
         self.on_exhausted = Some(Arc::new(handler));
@@ -147,57 +147,10 @@ impl NurseryOptions {
     }
 
     /// Those of the nursery of a root: it is the program, and gets all that the profile grants; its children get their shares of that.
-    pub(crate) fn of_root(shared: &Shared) -> Self {
-        let Some(pool) = shared.profile.map(|profile| profile.pool()) else { return Self::new() };
+    pub(crate) fn of_root(profile: Option<Profile>) -> Self {
+        let Some(pool) = profile.map(|profile| profile.pool()) else { return Self::new() };
         let with_root = pool.spawns(pool.spawns.saturating_add(1));
         Self::new().task_budget(pool).budget(with_root).spawn_limit(1)
-    }
-
-    /// The account of a nursery that `strand` opens with these options inside `outer`. None: nothing is limited.
-    pub(crate) fn account(
-        &self,
-        strand: &Strand,
-        outer: Option<ScopeRef>,
-        credentials: Option<&Credentials>,
-        shared: &'static Shared,
-    ) -> Option<Arc<Account>> {
-        // A request above what the capability allows is cut down to it.
-        let allowed = credentials.and_then(Credentials::task_budget);
-        let task_budget = match (self.task_budget, allowed) {
-            (Some(wanted), Some(allowed)) => Some(wanted.min(&allowed)),
-            (wanted, allowed) => wanted.or(allowed),
-        };
-        let says_something =
-            self.budget.is_some() || task_budget.is_some() || self.recharge.is_some() || self.on_exhausted.is_some();
-        let owned = outer.filter(|outer| strand.owns(outer)).and_then(|outer| outer.shared_account().cloned());
-        // A profile counts for whoever comes into its runtime.
-        let profile = shared.profile.filter(|_| outer.is_none_or(|outer| !std::ptr::eq(outer.shared(), shared)));
-        if !says_something {
-            match owned {
-                Some(account) => return Some(account), // the same task's nurseries: one account for both
-                None if !strand.meter.is_metered() && profile.is_none() => return None,
-                None => {}
-            }
-        }
-        let usual = shared.profile.map_or(CHILD_BUDGET, |profile| profile.child());
-        let terms = Terms {
-            child: task_budget,
-            usual_child: usual,
-            recharge: self.recharge.unwrap_or(match task_budget {
-                Some(_) => Recharge::Never,
-                None => Recharge::FromPool,
-            }),
-            handler: self.on_exhausted.clone(),
-            period: self.period,
-            supervises: self.supervises,
-        };
-        let source = match owned {
-            Some(account) => Source::Account(account),
-            None if strand.meter.is_metered() => Source::Meter,
-            None => Source::Root(profile.map_or(Budget::UNLIMITED, |profile| profile.pool())),
-        };
-        let wanted = self.budget.or(profile.filter(|_| matches!(source, Source::Meter)).map(|profile| profile.pool()));
-        Some(Account::open(terms, wanted, source, strand))
     }
 }
 

@@ -1,15 +1,20 @@
-//! Waiting for whichever of several channels comes first.
+//! Waits for the first of several channel operations that can be completed.
+//!
+//! Room: interface.
 //!
 //! # Invariant
 //! Exactly one case is completed. No value is taken for a case that was not chosen, and no value is sent for one.
 //!
 //! # Why it holds
-//! A select completes a case only while no live token of its own is out: before it enlists, after it took its token back, or after the token was claimed. One token stands
-//! in every line with the number of its case as code; it can be claimed once, and the code says by which case. That case is then tried first; if what it was
-//! claimed for is gone, nothing is owed and the select begins again. The other lines are left before anything else is done, and offered values come back.
+//! A select completes a case only while no live token of its own is out: before it enlists, after it took its token
+//! back, or after the token was claimed. One token is in every wait queue with the number of its case as code; it can
+//! be claimed once, and the code says by which case. That case is then tried first; if what it was claimed for is gone,
+//! no other waiter need be woken and the select begins again. The other queues are left before anything else is done,
+//! and offered values come back.
 //!
-//! Cases that can be completed at once are tried in random order, so that a busy channel does not hide the others. Lines are entered in random order too: two
-//! selects that keep each other from waiting at two rendezvous will not do so for ever.
+//! Cases that can be completed at once are tried in random order, so that a busy channel does not hide the others.
+//! Queues are entered in random order too: two selects that keep each other from waiting at two rendezvous channels
+//! will not do so for ever.
 
 use std::{
     fmt,
@@ -19,8 +24,9 @@ use std::{
 use mech_sync::{TIMEOUT, WaitToken};
 
 use crate::{
+    chance::Decision,
     channel::{Receiver, RecvError, SendError, Sender, TryRecvError, TrySendError},
-    drive::{chance::Decision, clock},
+    kernel::clock,
     strand::{self, Strand},
     wait::{self, End},
 };
@@ -33,13 +39,13 @@ mod sealed {
 
     /// What a select asks of a case.
     pub trait Steps {
-        /// Whether it is to be completed yet.
+        /// Whether it is still to be completed.
         fn is_open(&self) -> bool;
         /// Completes the case if that can be done at once.
         fn attempt(&mut self) -> bool;
-        /// Puts the token into the channel's line. True if the select should not wait but try again.
+        /// Puts the token into the channel's wait queue. True if the select should not wait but try again.
         fn enlist(&mut self, token: WaitToken, code: u16) -> bool;
-        /// The token is over, and was not claimed here.
+        /// The token's wait has ended, and was not claimed here.
         fn leave(&mut self, token: WaitToken, code: u16);
         /// The token was claimed here. True if that completed the case.
         fn claimed(&mut self, token: WaitToken, code: u16) -> bool;
@@ -232,7 +238,7 @@ impl<'a> Select<'a> {
     /// Adds a case.
     ///
     /// # Panics
-    /// If another select completed it: what it brought is to be [taken](RecvCase::take) first, and a value that was sent is gone.
+    /// If another select completed it: take its [outcome](RecvCase::take) first; a value that was sent is gone.
     pub fn with(mut self, case: &'a mut impl Case) -> Self {
         assert!(
             case.is_open(),
@@ -243,7 +249,7 @@ impl<'a> Select<'a> {
         self
     }
 
-    /// Completes a case if one can be completed now: the default of a select. Says which.
+    /// Completes a case if one can be completed now: the default of a select. Returns its number.
     pub fn poll(mut self) -> Option<usize> {
         strand::with(|strand| {
             strand.checkpoint();
@@ -252,7 +258,8 @@ impl<'a> Select<'a> {
         })
     }
 
-    /// Completes one case, and waits until that can be done. Says which, counting from 0; None if there are no cases.
+    /// Completes one case, and waits until that can be done. Returns its number, counting from 0; None if there are no
+    /// cases.
     pub fn wait(self) -> Option<usize> {
         if self.cases.is_empty() { None } else { self.until(None) }
     }
@@ -305,7 +312,8 @@ impl<'a> Select<'a> {
         self.cases.iter_mut().find_map(|(number, case)| case.attempt().then_some(*number))
     }
 
-    /// Enters every line, in the order of the last attempt: a case's place is its code. True if one of them should be tried again.
+    /// Enters every wait queue, in the order of the last attempt: a case's position is its code. True if one of them
+    /// should be tried again.
     fn enlist(&mut self, token: WaitToken) -> bool {
         let mut ready = false;
         for (place, (_, case)) in self.cases.iter_mut().enumerate() {
@@ -341,21 +349,22 @@ impl<T> fmt::Debug for SendCase<'_, T> {
     }
 }
 
-/// Waits for whichever of several operations can be done first, does it, and runs its arm.
+/// Waits for the first of several operations that can be done, does it, and runs its arm.
 ///
 /// | arm | when |
 /// |---|---|
 /// | `pattern = recv(receiver) => body` | a value came, or the channel is closed: the pattern is for a `Result<T, RecvError>` |
 /// | `pattern = send(sender, value) => body` | the value was sent, or the channel is closed: a `Result<(), SendError<T>>` |
-/// | `timeout(duration) => body` | nothing could be done for so long |
+/// | `timeout(duration) => body` | nothing could be done for this long |
 /// | `default => body` | nothing can be done now |
 ///
-/// The pattern and its `=` may be left out. It must match whatever comes: to tell the cases apart, `match` in the body. If several arms can be taken, one is chosen at random. At most one `timeout` or one `default`, at the end; for more than some thirty arms
-/// use [`Select`]. `break`, `return` and `?` work in
-/// the bodies.
+/// The pattern and its `=` may be left out. It must match every result: to tell the cases apart, `match` in the body.
+/// If several arms can be taken, one is chosen at random. At most one `timeout` or one `default`, at the end; for more
+/// than some thirty arms use [`Select`]. `break`, `return` and `?` work in the bodies.
 ///
-/// A value is moved into the select before it waits. If another arm is taken, it is there again in that arm, under its name: of a variable its own, of any other expression the one it
-/// is given by `send(sender, name = expression)`. What has no name is dropped.
+/// A value is moved into the select before it waits. If another arm is taken, the value is available again in that arm:
+/// a variable under its own name, any other expression under the name given by `send(sender, name = expression)`. A
+/// value without a name is dropped.
 ///
 /// ```
 /// use bursar::{channel, select};
@@ -389,7 +398,7 @@ impl<T> fmt::Debug for SendCase<'_, T> {
 ///             }
 ///             select! {
 ///                 send(log, done) => {}
-///                 default => {} // nobody reads: never mind
+///                 default => {} // the log is full: drop the line
 ///             }
 ///         }
 ///         Ok(done)

@@ -1,5 +1,7 @@
 //! The states of a nursery, and the one function that moves it.
 //!
+//! Room: state.
+//!
 //! ```text
 //!               close 1               last child ended 3
 //!      Open ───────────────► Closing ─────────────────────► Closed
@@ -15,15 +17,15 @@
 
 use std::fmt;
 
-/// Where a nursery stands.
+/// The state of a nursery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum NurseryState {
     /// Takes tasks.
     Open = 0,
-    /// Takes no more, and waits for those it has.
+    /// Takes no more tasks, and waits for those it has.
     Closing = 1,
-    /// Told its tasks to stop, and waits for them.
+    /// Has cancelled its tasks, and waits for them.
     Cancelling = 2,
     /// All tasks ended.
     Closed = 3,
@@ -34,9 +36,9 @@ pub enum NurseryState {
 /// What happens to a nursery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NurseryEvent {
-    /// No more tasks, please.
+    /// It takes no more tasks.
     Close,
-    /// A child failed, time was up, or somebody asked.
+    /// A child failed, time was up, or a caller cancelled it.
     Cancel,
     /// The body returned and the last child ended.
     LastChildEnded,
@@ -71,7 +73,7 @@ impl NurseryState {
         matches!(self, NurseryState::Open)
     }
 
-    /// Whether its tasks were told to stop.
+    /// Whether its tasks were cancelled.
     pub const fn is_cancelled(self) -> bool {
         matches!(self, NurseryState::Cancelling | NurseryState::Cancelled)
     }

@@ -1,4 +1,6 @@
-//! What can be said about a task before it starts.
+//! The options of a task, given before it starts.
+//!
+//! Room: interface.
 //!
 //! # Invariant
 //! A task that survives its own overflow borrows nothing: only [`OwnedTaskBuilder`] makes one, and it takes `'static` closures.
@@ -9,11 +11,11 @@ use vocab::Priority;
 
 use crate::{
     error::TaskError,
-    raw::task::Details,
+    kernel::task::Details,
     scope::{Nursery, Task},
 };
 
-/// What to say about a task before it starts; made by [`Nursery::task`].
+/// The options of a task, given before it starts; made by [`Nursery::task`].
 ///
 /// ```
 /// use bursar::{Priority, nursery};
@@ -34,7 +36,7 @@ pub struct TaskBuilder<'scope, 'env> {
 }
 
 impl<'scope, 'env> Nursery<'scope, 'env> {
-    /// Says more about a task before it starts: its name, its priority.
+    /// Options for a task: its name, its priority.
     pub fn task(&'scope self) -> TaskBuilder<'scope, 'env> {
         TaskBuilder::new(self)
     }
@@ -76,9 +78,11 @@ impl<'scope, 'env> TaskBuilder<'scope, 'env> {
     /// locked, those of `println!` included. The thread of its worker is kept as well when the runtime ends. Tasks it started are cancelled and
     /// waited for.
     ///
-    /// Where others would be left with half an operation, the overflow ends the process all the same: while the task unwinds; in the second half of a [`join`](crate::join), which
-    /// borrows from the first; in a destructor of what it captured and never ran with, or of a result that was not taken; in a foreign waker that an operation of the task
-    /// calls; and in a [seeded](crate::Builder::seeded) run. Inside [`unblock`](crate::unblock) the stack is a thread's, and none of ours to skip.
+    /// The overflow still ends the process where other code would be left with half an operation: while the task
+    /// unwinds; in the second half of a [`join`](crate::join), which borrows from the first; in a destructor of what it
+    /// captured and never ran with, or of a result that was not taken; in a foreign waker that an operation of the task
+    /// calls; and in a [seeded](crate::Builder::seeded) run. Inside [`unblock`](crate::unblock) the stack is a
+    /// thread's, which cannot be skipped.
     ///
     /// ```
     /// use bursar::{Reason, nursery};
@@ -103,18 +107,19 @@ impl<'scope, 'env> TaskBuilder<'scope, 'env> {
         OwnedTaskBuilder(self)
     }
 
-    /// Gives the task a thread to itself: a full-size system stack, and it may block the thread, in a system call or a C library. For the rest it is a task like any other: it
-    /// borrows, its nursery waits for it, it is cancelled at its checkpoints (and at any operation of this library that waits), and spends the budget of its nursery.
+    /// Gives the task a thread to itself: a full-size system stack, and it may block the thread, in a system call or a
+    /// C library. Otherwise it is a task like any other: it borrows, its nursery waits for it, it is cancelled at its
+    /// checkpoints (and at any operation of this library that waits), and spends the budget of its nursery.
     ///
-    /// Threads are used again. There are at most [`blocking_threads`](crate::Builder::blocking_threads) at a time; further tasks wait for one. In a
-    /// [seeded](crate::Builder::seeded) run it is a fiber.
+    /// Threads are reused. [`blocking_threads`](crate::Builder::blocking_threads) is the limit at a time; further tasks
+    /// wait for one. In a [seeded](crate::Builder::seeded) run it is a fiber.
     ///
     /// ```
     /// use bursar::nursery;
     ///
     /// let path = String::from("Cargo.toml");
     /// let bytes = nursery(|n| {
-    ///     let file = n.task().name("read").on_thread().spawn(|| std::fs::read(&path)); // borrows, and blocks nobody
+    ///     let file = n.task().name("read").on_thread().spawn(|| std::fs::read(&path)); // borrows, and blocks no worker
     ///     Ok(file.join()??.len())
     /// })?;
     /// assert!(bytes > 0);
@@ -136,7 +141,7 @@ impl<'scope, 'env> TaskBuilder<'scope, 'env> {
         ThreadTaskBuilder(self)
     }
 
-    /// What was said, if anything.
+    /// The options, if any were given.
     fn details(&mut self) -> Option<Arc<Details>> {
         let Details { name, stack_bytes, survives_overflow } = &self.details;
         let says_something = name.is_some() || *stack_bytes > 0 || *survives_overflow;
@@ -169,7 +174,7 @@ impl<'scope, 'env> TaskBuilder<'scope, 'env> {
         self.nursery.start(Location::caller(), self.details(), self.priority, body)
     }
 
-    /// The same for a caller that is not to be blamed for it.
+    /// The same with the location of another caller.
     pub(crate) fn try_spawn_at<F, T>(mut self, site: &'static Location<'static>, body: F) -> Task<'scope, T>
     where
         F: FnOnce() -> Result<T, TaskError> + Send + 'scope,

@@ -1,4 +1,6 @@
-//! Where a task stands, for whoever looks on.
+//! The state of a task, for observers.
+//!
+//! Room: values.
 //!
 //! ```text
 //!      Ready ◄──────────────┬───────────────────┐
@@ -8,29 +10,30 @@
 //!        │    waits                              ▲
 //!        ├── a component is spent ───────────────┘
 //!        ├── returns, fails or panics ──► Completed
-//!        └── unwinds, being told to ────► Cancelled
+//!        └── is cancelled and unwinds ──► Cancelled
 //! ```
 //!
 //! # Invariant
-//! No task writes down where it stands. What is told is put together from what is there anyway: its completion, the list of its account, the members of its
-//! nursery, the name slots of the workers. So a running task pays nothing for it, and the answer may be old by the time it is read; an end is not.
+//! No task stores its state. It is derived from what is there anyway: its completion, the list of its account, the
+//! members of its nursery, the name slots of the workers. So a running task pays nothing for it, and the answer may be
+//! old by the time it is read; an end is final.
 
 use std::fmt;
 
-/// Where a task stands: SPEC-021 §5.2. Told by [`Task::state`](crate::Task::state).
+/// The state of a task: SPEC-021 §5.2. Returned by [`Task::state`](crate::Task::state).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TaskState {
-    /// It could run, and no worker has come to it yet.
+    /// It could run, and no worker has taken it yet.
     Ready,
     /// A worker runs it.
     Running,
-    /// It waits: for a channel, a lock, a time, a socket, another task.
+    /// It waits: for a channel, a lock, a timer, a socket, another task.
     Blocked,
-    /// It has spent its budget, and waits for more; or it got none, and ended so.
+    /// It has spent its budget, and waits for more; or it got none, and ended for that reason.
     BudgetExhausted,
     /// It came to its end: it returned, or failed.
     Completed,
-    /// It ended because it was told to.
+    /// It ended because it was cancelled.
     Cancelled,
 }
 

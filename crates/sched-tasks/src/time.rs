@@ -1,4 +1,6 @@
-//! Time for futures. A fiber uses [`sleep`](crate::sleep), and a nursery with a deadline.
+//! Timers for futures. A fiber uses [`sleep`](crate::sleep), and a nursery with a deadline.
+//!
+//! Room: interface.
 
 use std::{
     error::Error,
@@ -11,10 +13,8 @@ use std::{
 };
 
 use crate::{
-    drive::{
-        clock::{self, Alarm, AlarmKey, Clock},
-        runtime,
-    },
+    drive::runtime,
+    kernel::clock::{self, Alarm, AlarmKey, Clock},
     strand,
     strand::future_wait::FutureWait,
     strand::room,
@@ -41,7 +41,7 @@ pub fn sleep_async(time: Duration) -> Sleep {
 #[must_use = "a future sleeps only while it is awaited"]
 pub struct Sleep {
     at: Instant,
-    /// The alarm that wakes the wait, once it was polled.
+    /// The timer that wakes the wait, once it was polled.
     set: Option<Set>,
 }
 
@@ -73,7 +73,7 @@ impl Future for Sleep {
 }
 
 impl Sleep {
-    /// As `poll`, whoever's turn it is: a time limit comes also to those who use up their turns.
+    /// As `poll`, but also when the task has used up its turn: a timeout must reach such a future too.
     fn poll_due(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let at = self.at;
         let is_over = match &self.set {
@@ -103,7 +103,7 @@ impl fmt::Debug for Sleep {
     }
 }
 
-/// Gives a future so much time, counted from now. If it takes longer it is dropped.
+/// Gives a future this much time, counted from now. If it takes longer it is dropped.
 ///
 /// ```
 /// use std::{future::pending, time::Duration};

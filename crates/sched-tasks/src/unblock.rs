@@ -1,4 +1,6 @@
-//! Closures that block a thread, called from tasks: on threads of the pool.
+//! Blocking closures, called from tasks: they run on threads of the pool.
+//!
+//! Room: interface.
 
 use std::{
     future::Future,
@@ -10,7 +12,8 @@ use std::{
 
 use crate::{confine::Confinement, drive::runtime, raw::unblock::run_elsewhere, strand, strand::panics};
 
-/// Every closure that is to run on another thread begins here, files among them: the one place to charge the task for it.
+/// Every closure that is to run on another thread begins here, files among them: the one function that charges the task
+/// for it.
 #[inline]
 fn charge() {
     strand::with(|strand| {
@@ -19,14 +22,17 @@ fn charge() {
     });
 }
 
-/// Runs a closure that blocks its thread, such as file I/O or a call into C, on a thread of its own, while only the caller's task waits.
+/// Runs a closure that blocks its thread, such as file I/O or a call into C, on a thread of its own, while only the
+/// caller's task waits.
 ///
-/// The closure may borrow. Therefore the caller does not go on before it has run, even if it is cancelled meanwhile: once begun it is shielded. A
-/// caller that is cancelled while all threads are busy takes its closure back and unwinds. A panic of the closure goes on in the caller.
+/// The closure may borrow. Therefore the caller does not continue before it has run, even if it is cancelled meanwhile:
+/// once begun it is shielded. A caller that is cancelled while all threads are busy takes its closure back and unwinds.
+/// A panic of the closure continues in the caller.
 ///
-/// What the closure does it does as the task: it spends the task's budget, and may open nurseries and channels by its capabilities.
+/// The closure acts as the task: it spends the task's budget, and may open nurseries and channels by its capabilities.
 ///
-/// On a plain thread this is a call. See [`Builder::blocking_threads`](crate::Builder::blocking_threads) for how many may run at one time.
+/// On a plain thread this is a call. See [`Builder::blocking_threads`](crate::Builder::blocking_threads) for the limit
+/// at one time.
 ///
 /// ```
 /// use bursar::{run, unblock};
@@ -48,7 +54,7 @@ where
             return closure();
         };
         if worker.shared.seeded.is_some() {
-            return closure(); // its own thread would be a second source of chance
+            return closure(); // its own thread would be a second source of randomness
         }
         match run_elsewhere(strand, &worker.shared.pool, closure) {
             Some(Ok(value)) => value,
@@ -60,8 +66,9 @@ where
 
 /// The same for futures: the closure starts at once, and the future gives its result, or its panic.
 ///
-/// Dropping the future does not stop the closure, which may outlive the task. So it has the task's capabilities, but nothing of its budget: in a task that has one, whatever
-/// has a price there, a nursery or a channel operation, fails. What is to be paid by the task belongs into [`unblock`].
+/// Dropping the future does not stop the closure, which may outlive the task. So it has the task's capabilities, but
+/// nothing of its budget: in a task that has one, everything that costs something there, a nursery or a channel
+/// operation, fails. For work that the task pays for, use [`unblock`].
 ///
 /// ```
 /// use bursar::{block_on, unblock_async};
@@ -75,8 +82,8 @@ where
     T: Send + 'static,
 {
     charge();
-    let meeting = Arc::new(Mutex::new(Meeting { outcome: None, waker: None, given: false }));
-    let there = meeting.clone();
+    let slot = Arc::new(Mutex::new(ResultSlot { outcome: None, waker: None, given: false }));
+    let there = slot.clone();
     let shared = runtime::here();
     let confinement = Confinement::here();
     let job = move || {
@@ -85,11 +92,12 @@ where
             Some(confinement) => confinement.enter(closure),
         }));
         let waker = {
-            let mut meeting = there.lock().unwrap_or_else(PoisonError::into_inner);
-            meeting.outcome = Some(outcome);
-            meeting.waker.take()
+            let mut slot = there.lock().unwrap_or_else(PoisonError::into_inner);
+            slot.outcome = Some(outcome);
+            slot.waker.take()
         };
-        // If nobody awaits it, this drops the outcome; a destructor that panics then has nobody to tell but the panic hook.
+        // If the future was dropped, this drops the outcome; a panicking destructor is then reported by the panic hook
+        // only.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(there)));
         if let Some(waker) = waker {
             catch_unwind(AssertUnwindSafe(|| waker.wake())).unwrap_or_else(panics::discard);
@@ -99,19 +107,19 @@ where
         None => drop(shared.pool.submit(Box::new(job))),
         Some(_) => job(),
     }
-    Unblock(meeting)
+    Unblock(slot)
 }
 
-struct Meeting<T> {
+struct ResultSlot<T> {
     outcome: Option<std::thread::Result<T>>,
     waker: Option<Waker>,
-    /// The outcome was there, and somebody has it.
+    /// The outcome was there, and was taken.
     given: bool,
 }
 
 /// A closure that runs on a thread of its own; made by [`unblock_async`].
 #[must_use = "the closure runs anyway, but its result and its panic are lost"]
-pub struct Unblock<T>(Arc<Mutex<Meeting<T>>>);
+pub struct Unblock<T>(Arc<Mutex<ResultSlot<T>>>);
 
 impl<T> Future for Unblock<T> {
     type Output = T;
@@ -120,25 +128,25 @@ impl<T> Future for Unblock<T> {
         let strand = strand::current();
         ready!(strand.poll_turn(cx));
         let fresh = cx.waker().clone();
-        let mut meeting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let outcome = meeting.outcome.take();
-        if outcome.is_none() && meeting.given {
-            drop(meeting);
+        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let outcome = slot.outcome.take();
+        if outcome.is_none() && slot.given {
+            drop(slot);
             panic!("`unblock_async` was polled after it had given its result");
         }
-        meeting.given = outcome.is_some();
+        slot.given = outcome.is_some();
         match outcome {
             Some(Ok(value)) => {
                 strand.turn.count();
                 Poll::Ready(value)
             }
             Some(Err(payload)) => {
-                drop(meeting);
+                drop(slot);
                 strand::current().rethrow(payload)
             }
             None => {
-                let kept = meeting.waker.replace(fresh);
-                drop(meeting);
+                let kept = slot.waker.replace(fresh);
+                drop(slot);
                 drop(kept); // outside the lock: dropping a waker may run foreign code
                 Poll::Pending
             }

@@ -1,35 +1,13 @@
 //! Waiting: until woken, until a time, until cancelled. Everything that blocks and has no better reason to do otherwise waits here.
 //!
-//! # Invariant
-//! A wait ends once, by one of three: somebody claimed the token, or time was up, or the task was cancelled. In the last two nobody claimed the token and
-//! nobody ever will.
-//!
-//! # Why it holds
-//! All three move the token's epoch on, by the same CAS. An alarm does it with the code `TIMEOUT`; a cancelled strand does it itself.
-//!
-//! A claim may come while the strand is being cancelled. Then the claim counts: the caller finishes what it was claimed for, and the
-//! cancellation is seen at the next checkpoint. So nothing that was handed over is lost.
+//! Room: driver. Knows when it pays to look again before a strand stops; how one stops is `strand/until.rs`.
 
 use std::{hint, time::Instant};
 
-use mech_sync::{TIMEOUT, WaitToken};
+use mech_sync::WaitToken;
 
-use crate::{
-    drive::{clock::Alarm, give_way},
-    strand::{Strand, Woken},
-};
-
-/// How a wait ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[must_use = "a token that nobody claimed is to be taken off the lists it is on"]
-pub(crate) enum End {
-    /// Somebody claimed the token, with this code.
-    Claimed(u16),
-    /// Time was up.
-    TimedOut,
-    /// The task is to unwind, after it has tidied up.
-    Cancelled,
-}
+pub(crate) use crate::strand::until::{End, wait_through_pauses};
+use crate::strand::{Strand, Woken, give_way};
 
 /// Stops the strand until `token` is claimed, `deadline` has passed, or it is cancelled. Inlined as far as [`Strand::wait`] is, for the same reason.
 ///
@@ -41,44 +19,6 @@ pub(crate) fn wait(strand: &Strand, token: WaitToken, deadline: Option<Instant>)
         strand.rest_while_paused();
     }
     end
-}
-
-/// The same, but goes on also if it is paused: for those whom others would wait for, as for who is woken to take a lock.
-#[inline(always)]
-pub(crate) fn wait_through_pauses(strand: &Strand, token: WaitToken, deadline: Option<Instant>) -> End {
-    if deadline.is_some() {
-        return wait_with_deadline(strand, token, deadline);
-    }
-    until(strand, token, None)
-}
-
-#[cold]
-fn wait_with_deadline(strand: &Strand, token: WaitToken, deadline: Option<Instant>) -> End {
-    let (Some(at), Some(shared)) = (deadline, strand.shared()) else {
-        return until(strand, token, deadline);
-    };
-    let clock = &shared.clock;
-    let alarm = clock.set_at(at, Alarm::Wake(token));
-    let end = until(strand, token, None);
-    if end != End::TimedOut {
-        clock.clear(alarm);
-    }
-    end
-}
-
-#[inline(always)]
-fn until(strand: &Strand, token: WaitToken, thread_deadline: Option<Instant>) -> End {
-    loop {
-        // Before every stop, not only after an interrupt: an earlier wait may have used the interrupt up.
-        if strand.is_cancelled() && token.withdraw() {
-            return End::Cancelled;
-        }
-        match strand.wait_until(token, thread_deadline) {
-            None | Some(Woken::By(TIMEOUT)) => return End::TimedOut,
-            Some(Woken::By(code)) => return End::Claimed(code),
-            Some(Woken::Interrupted) => {}
-        }
-    }
 }
 
 /// Stops the strand until `token` is claimed, behind a shield that only the deadlock of a seeded run breaks.
@@ -104,7 +44,7 @@ pub(crate) fn wait_regardless(strand: &Strand, token: WaitToken) -> u16 {
     }
 }
 
-/// Lets the fibers that are ready run once, before it is worth to stop for something: on one worker, whoever is to bring it is often among them, and a turn
+/// Lets the fibers that are ready run once, before it is worth to stop for something: on one worker, the fiber that brings it is often among them, and a turn
 /// costs a fifth of a stop and a wake. False if there are none, or if it has been in vain too often; then the caller should not even look.
 ///
 /// The caller says with [`lingered`] whether it helped.
@@ -131,12 +71,12 @@ pub(crate) fn lingered(strand: &Strand, helped: bool) {
     });
 }
 
-/// Rounds of spinning; each takes twice as long as the one before, in all about 1 µs. Then some rounds of giving the CPU away: whoever could make it ready
-/// may be waiting for just this one.
+/// Rounds of spinning; each takes twice as long as the one before, in all about 1 µs. Then some rounds of giving the CPU away: the thread that could make it ready
+/// may be waiting for this one.
 const SPIN_ROUNDS: u32 = 7;
 const YIELD_ROUNDS: u32 = 4;
 
-/// Watches for `ready` a little while before it is worth to stop: only if there is nothing else to do here, and somebody else who could make it so.
+/// Watches for `ready` a little while before it is worth to stop: only if there is nothing else to do here, and another worker that could make it so.
 #[inline]
 pub(crate) fn spin_until(strand: &Strand, ready: impl Fn() -> bool) -> bool {
     if strand.shared().is_some_and(|shared| !shared.spins) {

@@ -1,14 +1,16 @@
 //! What a task may spend: five kinds of things, counted.
 //!
+//! Room: values.
+//!
 //! # Invariant
 //! A charge takes all of a cost or nothing. No sum wraps: additions stop at the largest number, which means *unlimited* and stays so.
 
 use core::{fmt, ops::Index};
 
-/// In a [`Budget`]: no limit. Whatever is taken from it, it stays.
+/// In a [`Budget`]: no limit. Charging it leaves it as it is.
 pub const UNLIMITED: u64 = u64::MAX;
 
-/// So much of each of five things. A grant, what is left of one, and what something costs are all budgets.
+/// An amount of each of five things. A grant, what is left of one, and what something costs are all budgets.
 ///
 /// ```
 /// use vocab::{Budget, Component};
@@ -29,11 +31,11 @@ pub struct Budget {
     pub spawns: u64,
     /// Sends and receives.
     pub channel_ops: u64,
-    /// Calls of the operating system: files, sockets, whatever blocks a thread.
+    /// Calls of the operating system: files, sockets, everything that blocks a thread.
     pub syscalls: u64,
 }
 
-/// One of the five.
+/// One of the five components.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Component {
     /// See [`Budget::ops`].
@@ -64,7 +66,8 @@ impl Component {
     pub const ALL: [Component; 5] =
         [Component::Ops, Component::Memory, Component::Spawns, Component::ChannelOps, Component::Syscalls];
 
-    /// Whether a task stops as soon as the last of it is spent. Of the others it stops at the operation that needs one more.
+    /// Whether a task stops as soon as the last of it is spent. For the other components it stops at the operation that
+    /// needs one more.
     pub const fn stops_when_spent(self) -> bool {
         matches!(self, Component::Ops | Component::Memory)
     }
@@ -82,7 +85,7 @@ impl fmt::Display for Component {
     }
 }
 
-/// What of `left` stays when `cost` is taken; the caller has seen that there is enough.
+/// What is left of `left` after `cost`; the caller has checked that there is enough.
 const fn less(left: u64, cost: u64) -> u64 {
     if left == UNLIMITED { UNLIMITED } else { left - cost }
 }
@@ -94,36 +97,36 @@ impl Budget {
     pub const UNLIMITED: Budget =
         Budget { ops: UNLIMITED, memory: UNLIMITED, spawns: UNLIMITED, channel_ops: UNLIMITED, syscalls: UNLIMITED };
 
-    /// So many operations, and nothing else: what is not named is not granted.
+    /// This many operations, and nothing else: what is not named is not granted.
     pub const fn ops(ops: u64) -> Budget {
         Budget { ops, ..Budget::ZERO }
     }
 
-    /// The same with so many operations.
+    /// The same with this many operations.
     pub const fn with_ops(mut self, ops: u64) -> Budget {
         self.ops = ops;
         self
     }
 
-    /// The same with so many bytes.
+    /// The same with this many bytes.
     pub const fn memory(mut self, bytes: u64) -> Budget {
         self.memory = bytes;
         self
     }
 
-    /// The same with so many tasks.
+    /// The same with this many tasks.
     pub const fn spawns(mut self, tasks: u64) -> Budget {
         self.spawns = tasks;
         self
     }
 
-    /// The same with so many sends and receives.
+    /// The same with this many sends and receives.
     pub const fn channel_ops(mut self, operations: u64) -> Budget {
         self.channel_ops = operations;
         self
     }
 
-    /// The same with so many calls of the operating system.
+    /// The same with this many calls of the operating system.
     pub const fn syscalls(mut self, calls: u64) -> Budget {
         self.syscalls = calls;
         self
@@ -151,7 +154,7 @@ impl Budget {
         }
     }
 
-    /// What is missing to pay `cost`, if anything is.
+    /// The first shortage for `cost`, if there is one.
     pub const fn shortage(&self, cost: &Budget) -> Option<Shortage> {
         let mut at = 0;
         while at < Component::ALL.len() {
@@ -181,7 +184,7 @@ impl Budget {
         match self.covers(cost) {
             false => match self.shortage(cost) {
                 Some(shortage) => Err(shortage),
-                None => unreachable!(), // what does not cover lacks something
+                None => unreachable!(), // if the cost is not covered, something is short
             },
             true => {
                 self.ops = less(self.ops, cost.ops);
@@ -194,7 +197,7 @@ impl Budget {
         }
     }
 
-    /// Adds `amount`. What would be more than the largest number is unlimited.
+    /// Adds `amount`. A sum above the largest number is unlimited.
     pub const fn recharge(&mut self, amount: &Budget) {
         self.ops = self.ops.saturating_add(amount.ops);
         self.memory = self.memory.saturating_add(amount.memory);
@@ -203,7 +206,7 @@ impl Budget {
         self.syscalls = self.syscalls.saturating_add(amount.syscalls);
     }
 
-    /// Of each component the smaller.
+    /// The smaller amount of each component.
     #[must_use]
     pub fn min(&self, other: &Budget) -> Budget {
         Budget {
@@ -215,7 +218,7 @@ impl Budget {
         }
     }
 
-    /// What there is more of here than there, and nothing where there is less.
+    /// The difference of each component, at least zero.
     #[must_use]
     pub const fn saturating_sub(&self, other: &Budget) -> Budget {
         Budget {
@@ -270,14 +273,14 @@ impl fmt::Debug for Budget {
     }
 }
 
-/// What can be charged for.
+/// An operation that is charged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// One round of a loop.
+    /// One iteration of a loop.
     LoopIteration,
     /// A call of a function.
     FunctionCall,
-    /// Memory taken.
+    /// Memory allocated.
     Allocation {
         /// How much.
         bytes: u64,

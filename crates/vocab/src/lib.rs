@@ -1,4 +1,6 @@
-//! Nouns that cross rooms. Values only: no clock, no thread, no allocation.
+//! Values that several crates share.
+//!
+//! Room: values. Knows ids, priorities and budgets; knows nothing of clocks, threads or allocation.
 #![cfg_attr(not(loom), no_std)] // models ask the environment which bug is planted
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,6 @@
-//! Bugs on purpose, for models to find.
+//! Bugs planted on purpose, for models to find.
+//!
+//! Room: values.
 
 /// `$right`; or `$wrong`, where a test such as `crates/mech-sync/tests/planted.rs` plants the bug `$name` to see a model fail. Only models contain `$wrong` at all.
 #[cfg(loom)]

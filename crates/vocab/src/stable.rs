@@ -1,4 +1,6 @@
-//! Numbers that are the same on every machine and in every version: a hash, and a series that looks like chance.
+//! Numbers that are the same on every machine and in every version: a hash, and a pseudo-random series.
+//!
+//! Room: values.
 //!
 //! Journals keep hashes, runs of different versions share them, and seeds are written into files. The standard library's hash may change
 //! between releases, and a crate's generator between its versions, so both are written out here.
@@ -27,7 +29,7 @@ impl Fnv1a {
         hash.finish()
     }
 
-    /// Goes on with more bytes.
+    /// Adds more bytes.
     pub fn write(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
@@ -46,7 +48,7 @@ impl Default for Fnv1a {
     }
 }
 
-/// SplitMix64: a series that its seed decides.
+/// SplitMix64: a pseudo-random series determined by its seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SplitMix64(u64);
 

@@ -1,7 +1,7 @@
 //! Between the modules of a crate imports go one way: of any two, one is above the other, or they do not know each other.
 //!
 //! # Invariant
-//! The modules below the root of a crate form no circle of imports. A circle that stands since before this rule is named in [`UNCUT`]; that list only shrinks.
+//! The modules below the root of a crate form no circle of imports.
 //!
 //! # What counts
 //! Every path that begins at the root of the crate (`crate::`, or as many `super::` as lead there), in code that is not a test's. What the root exports again is an import of
@@ -12,18 +12,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::lexer;
 use super::{File, Problem};
 
-/// Circles that are not cut yet: a crate, and modules of it that may import each other.
-const UNCUT: &[(&str, &[&str])] =
-    &[("sched-tasks", &["authority", "budget", "drive", "nursery", "options", "raw", "scope", "strand", "wait"])];
-
 /// A module, and which others it imports, each with a file that does so.
 type Imports = BTreeMap<String, BTreeMap<String, String>>;
 
 pub(super) fn check(files: &[File]) -> Vec<Problem> {
-    check_but_for(files, UNCUT)
-}
-
-fn check_but_for(files: &[File], uncut: &[(&str, &[&str])]) -> Vec<Problem> {
     let mut crates: BTreeMap<&str, Vec<Source<'_>>> = BTreeMap::new();
     for file in files {
         if let Some((name, rest)) = file.in_crate()
@@ -34,25 +26,13 @@ fn check_but_for(files: &[File], uncut: &[(&str, &[&str])]) -> Vec<Problem> {
     }
     let mut problems = Vec::new();
     for (name, sources) in crates {
-        let allowed = uncut.iter().find(|(known, _)| *known == name).map_or(&[][..], |(_, modules)| modules);
         let imports = imports(&sources);
-        let mut idle: BTreeSet<&str> = allowed.iter().copied().collect();
-        for circle in circles(&imports) {
-            idle.retain(|module| !circle.contains(*module));
-            if !circle.iter().all(|module| allowed.contains(&module.as_str())) {
-                problems.push(tell(name, &circle, &imports));
-            }
-        }
-        for module in idle {
-            problems.push(format!(
-                "{name}: `{module}` is in no circle any more; take it out of UNCUT in xtask/src/tidy/rooms.rs"
-            ));
-        }
+        problems.extend(circles(&imports).iter().map(|circle| describe(name, circle, &imports)));
     }
     problems
 }
 
-fn tell(name: &str, circle: &BTreeSet<String>, imports: &Imports) -> Problem {
+fn describe(name: &str, circle: &BTreeSet<String>, imports: &Imports) -> Problem {
     let mut ways = Vec::new();
     for from in circle {
         for (to, file) in imports[from].iter().filter(|(to, _)| circle.contains(*to)) {
@@ -221,12 +201,12 @@ mod tests {
         let mut files = house();
         files.retain(|file| file.path != path);
         files.push(File::new(path, text));
-        check_but_for(&files, &[])
+        check(&files)
     }
 
     #[test]
     fn rooms_that_look_down_are_fine() {
-        assert_eq!(check_but_for(&house(), &[]), [""; 0]);
+        assert_eq!(check(&house()), [""; 0]);
     }
 
     #[test]
@@ -263,14 +243,14 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_that_is_known_may_not_grow_and_must_go_when_it_is_cut() {
+    fn a_circle_is_told_once_with_every_import_in_it() {
         let mut files = house();
-        files[4] = File::new("crates/x/src/base.rs", "use crate::middle::Middle;");
-        assert_eq!(check_but_for(&files, &[("x", &["base", "middle"])]), [""; 0]);
         files[4] = File::new("crates/x/src/base.rs", "use crate::top::Top;");
-        assert_eq!(check_but_for(&files, &[("x", &["base", "middle"])]).len(), 1);
-        let problems = check_but_for(&house(), &[("x", &["base", "middle"])]);
-        assert_eq!(problems.len(), 2);
-        assert!(problems[0].contains("`base` is in no circle any more"), "{problems:?}");
+        let problems = check(&files);
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert!(problems[0].starts_with("x: base, middle, top import each other in a circle:"), "{problems:?}");
+        for import in ["base uses top in crates/x/src/base.rs", "top uses middle in crates/x/src/top.rs"] {
+            assert!(problems[0].contains(import), "{problems:?}");
+        }
     }
 }

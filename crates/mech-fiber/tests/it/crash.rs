@@ -64,8 +64,8 @@ fn a_sigsegv_from_outside_ends_the_process() {
 }
 
 #[test]
-fn an_overflow_that_nobody_vouched_for_ends_the_process_and_names_the_stack() {
-    let name = "crash::an_overflow_that_nobody_vouched_for_ends_the_process_and_names_the_stack";
+fn an_overflow_that_no_hook_vouched_for_ends_the_process_and_names_the_stack() {
+    let name = "crash::an_overflow_that_no_hook_vouched_for_ends_the_process_and_names_the_stack";
     let Some(output) = output_alone(name) else {
         prepare_thread().unwrap();
         let slab = slab(64 << 10, 4);

@@ -53,7 +53,7 @@ fn stack() -> Stack {
 }
 
 /// Prepares the thread, and has fibers that overflow leave their stacks: those of these tests lend
-/// nothing to anybody.
+/// nothing.
 fn leave_on_overflow() {
     mech_fiber::prepare_thread().expect("prepare");
     // SAFETY: the hook reads one thread-local of `std`; the fibers of the tests own all they use.

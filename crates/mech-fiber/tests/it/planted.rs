@@ -1,4 +1,4 @@
-//! Bugs put in on purpose: `cargo xtask test asan` and `tsan` begin with them, and fail if nobody reports them.
+//! Bugs put in on purpose: `cargo xtask test asan` and `tsan` begin with them, and fail if no sanitizer reports them.
 
 use std::hint::black_box;
 use std::sync::{Arc, Barrier};

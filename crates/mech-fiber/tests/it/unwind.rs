@@ -197,7 +197,7 @@ fn of_several_panics_none_is_taken_aside() {
 }
 
 #[test]
-fn without_it_whoever_runs_next_seems_to_panic() {
+fn without_it_the_next_fiber_seems_to_panic() {
     let mut fiber = Fiber::new(stack(), |_| {
         let _ = catch_unwind(|| {
             let _stops = Stops(false);

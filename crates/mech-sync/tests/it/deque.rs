@@ -43,7 +43,7 @@ fn steal(stealer: &Stealer<u8>) -> Option<*mut u8> {
     match stealer.steal() {
         Steal::Taken(item) => Some(item),
         Steal::Empty => None,
-        Steal::Lost => panic!("nobody else is here to lose against"),
+        Steal::Lost => panic!("no other thief is here to lose against"),
     }
 }
 

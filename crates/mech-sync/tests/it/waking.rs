@@ -1,4 +1,4 @@
-//! Waiters, tokens, homes, and those who wake them.
+//! Waiters, tokens, inboxes and wakers.
 
 use std::{
     sync::{
@@ -79,7 +79,7 @@ fn an_owner_that_comes_back_knows_what_will_arrive() {
     let (inbox, waiter) = thread_waiter();
     let alone = waiter.token();
     assert_eq!(alone.park(), Park::Parked);
-    assert!(alone.unpark(), "nobody else came");
+    assert!(alone.unpark(), "no waker came");
     assert!(!wake(alone, 1));
 
     let woken = waiter.token();
@@ -100,7 +100,7 @@ fn an_owner_that_comes_back_knows_what_will_arrive() {
 }
 
 #[test]
-fn a_interrupt_is_remembered() {
+fn an_interrupt_is_remembered() {
     let (inbox, waiter) = thread_waiter();
     assert!(waiter.interrupt().is_none(), "it does not sleep");
     assert!(waiter.interrupt().is_none(), "two interrupts are one");
@@ -164,44 +164,44 @@ fn sleep_ends_at_the_deadline() {
     let inbox = leak(Inbox::for_thread());
     let deadline = Instant::now() + Duration::from_millis(20);
     inbox.fall_asleep();
-    assert!(!inbox.sleep(Some(deadline)), "nobody rang");
+    assert!(!inbox.sleep(Some(deadline)), "no notification came");
     assert!(Instant::now() >= deadline);
     inbox.fall_asleep();
     assert!(!inbox.sleep(Some(deadline)), "a deadline in the past is over at once");
 }
 
 #[test]
-fn sleep_ends_with_a_ring() {
+fn sleep_ends_with_a_notification() {
     let inbox = leak(Inbox::for_thread());
     inbox.fall_asleep();
-    inbox.ring(); // between the announcement and the sleep
+    inbox.notify(); // between the announcement and the sleep
     assert!(inbox.sleep(None));
     for deadline in [None, Some(Instant::now() + Duration::from_secs(60))] {
         inbox.fall_asleep();
         let ringer = thread::spawn(|| {
             thread::sleep(Duration::from_millis(5));
-            inbox.ring();
+            inbox.notify();
         });
         assert!(inbox.sleep(deadline));
         ringer.join().unwrap();
     }
-    inbox.ring(); // it is awake: nothing is kept
+    inbox.notify(); // it is awake: nothing is kept
     inbox.fall_asleep();
     assert!(!inbox.sleep(Some(Instant::now())));
 }
 
-/// Counts its wakes; and when dropped, does what foreign code may do: uses the home it was left at.
-struct Bell(AtomicUsize, &'static Inbox);
+/// Counts its wakes; and when dropped, does what foreign code may do: uses the inbox it was left at.
+struct CountingWaker(AtomicUsize, &'static Inbox);
 
-impl StdWake for Bell {
+impl StdWake for CountingWaker {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, SeqCst);
     }
 }
 
-impl Drop for Bell {
+impl Drop for CountingWaker {
     fn drop(&mut self) {
-        self.1.ring();
+        self.1.notify();
     }
 }
 
@@ -209,24 +209,24 @@ impl Drop for Bell {
 fn a_future_is_woken_through_its_newest_waker() {
     let inbox = leak(Inbox::for_future());
     let token = leak(Waiter::new(inbox)).token();
-    let bells = [(); 2].map(|()| Arc::new(Bell(AtomicUsize::new(0), inbox)));
-    let rung = || [&bells[0], &bells[1]].map(|bell| bell.0.load(SeqCst));
-    inbox.set_waker(&Waker::from(bells[0].clone()));
+    let wakers = [(); 2].map(|()| Arc::new(CountingWaker(AtomicUsize::new(0), inbox)));
+    let woken = || [&wakers[0], &wakers[1]].map(|waker| waker.0.load(SeqCst));
+    inbox.set_waker(&Waker::from(wakers[0].clone()));
     assert_eq!(token.park(), Park::Parked);
-    inbox.set_waker(&Waker::from(bells[1].clone()));
+    inbox.set_waker(&Waker::from(wakers[1].clone()));
     assert!(wake(token, 0));
-    assert_eq!(rung(), [0, 1]);
+    assert_eq!(woken(), [0, 1]);
     assert_eq!(inbox.arrivals().count(), 1);
-    inbox.ring();
-    assert_eq!(rung(), [0, 1], "a waker is used once");
+    inbox.notify();
+    assert_eq!(woken(), [0, 1], "a waker is used once");
 }
 
 #[test]
-fn a_inbox_drops_wakers_when_it_is_unlocked() {
+fn an_inbox_drops_wakers_when_it_is_unlocked() {
     let inbox = leak(Inbox::for_future());
-    let waker = || Waker::from(Arc::new(Bell(AtomicUsize::new(0), inbox)));
+    let waker = || Waker::from(Arc::new(CountingWaker(AtomicUsize::new(0), inbox)));
     inbox.set_waker(&waker());
-    inbox.set_waker(&waker()); // drops the first, which rings
+    inbox.set_waker(&waker()); // drops the first, which notifies
     inbox.clear_waker();
 }
 
@@ -237,7 +237,7 @@ fn a_thread_has_no_waker() {
 }
 
 #[test]
-fn at_most_so_many_search() {
+fn the_number_of_searchers_is_limited() {
     let idle = Idle::new();
     assert!(idle.begin_search(2));
     assert!(idle.begin_search(2));
@@ -247,7 +247,7 @@ fn at_most_so_many_search() {
 }
 
 #[test]
-fn work_rings_a_sleeper_only_if_nobody_searches() {
+fn work_notifies_a_sleeper_only_if_no_worker_searches() {
     let (idle, inbox) = (Idle::new(), leak(Inbox::for_thread()));
     let soon = || Some(Instant::now() + Duration::from_millis(1));
     assert!(idle.begin_search(1));
@@ -261,7 +261,7 @@ fn work_rings_a_sleeper_only_if_nobody_searches() {
     idle.fall_asleep(inbox, false, true);
     idle.end_search(); // the last searcher passes the search on
     assert!(inbox.sleep(None));
-    assert!(idle.stay_awake(inbox), "it was rung to search");
+    assert!(idle.stay_awake(inbox), "it was notified to search");
     assert!(!idle.begin_search(1));
     idle.end_search();
     assert!(idle.begin_search(1));
@@ -280,7 +280,7 @@ fn a_searcher_that_changes_its_mind_still_searches() {
 }
 
 #[test]
-fn who_cannot_take_everything_is_rung_last_and_passes_on() {
+fn a_worker_that_cannot_take_everything_is_notified_last_and_passes_on() {
     let idle = Idle::new();
     let [first, picky, last] = [(); 3].map(|()| leak(Inbox::for_thread()));
     idle.fall_asleep(first, false, true);
@@ -289,7 +289,7 @@ fn who_cannot_take_everything_is_rung_last_and_passes_on() {
     for inbox in [last, first, picky] {
         idle.published();
         assert!(inbox.sleep(None));
-        assert!(idle.stay_awake(inbox), "it was rung to search");
+        assert!(idle.stay_awake(inbox), "it was notified to search");
         idle.pass_on(); // so that the next is not taken for seen
         if std::ptr::eq(inbox, last) {
             assert!(first.sleep(None), "passed on");
@@ -301,15 +301,15 @@ fn who_cannot_take_everything_is_rung_last_and_passes_on() {
     idle.fall_asleep(picky, false, false);
     assert!(idle.begin_search(1));
     idle.pass_on();
-    assert!(!picky.sleep(Some(Instant::now())), "nobody passes on to it");
+    assert!(!picky.sleep(Some(Instant::now())), "no worker passes on to it");
 }
 
 #[test]
-fn the_end_rings_all() {
+fn shutdown_notifies_all() {
     let idle = Idle::new();
     let inboxes = [(); 3].map(|()| leak(Inbox::for_thread()));
     inboxes.iter().for_each(|inbox| idle.fall_asleep(inbox, false, true));
-    idle.ring_all();
+    idle.notify_all();
     for inbox in inboxes {
         assert!(inbox.sleep(None));
         assert!(idle.stay_awake(inbox));

@@ -2,88 +2,88 @@
 
 use super::*;
 
-/// Some who wake and sleep, and a clock: it counts alarms that are set and have not rung. The count is relaxed and orders nothing.
-struct House {
+/// Two workers that wake and sleep, and a clock: it counts timers that are armed and have not fired. The count is relaxed and orders nothing.
+struct WorkerPool {
     arming: Arming,
     awake: [Awake; 2],
-    alarms: AtomicU32,
+    timers: AtomicU32,
 }
 
-impl House {
+impl WorkerPool {
     fn new() -> &'static Self {
-        leak(Self { arming: Arming::new(), awake: [Awake::new(), Awake::new()], alarms: AtomicU32::new(0) })
+        leak(Self { arming: Arming::new(), awake: [Awake::new(), Awake::new()], timers: AtomicU32::new(0) })
     }
 
-    fn set_alarm(&self) {
-        assert_eq!(self.alarms.fetch_add(1, Relaxed), 0, "two looks are due at once");
+    fn arm_timer(&self) {
+        assert_eq!(self.timers.fetch_add(1, Relaxed), 0, "two checks are due at once");
     }
 
-    fn attend(&self, who: usize) {
-        if self.arming.attend(&self.awake[who]) {
-            self.set_alarm();
+    fn wake(&self, who: usize) {
+        if self.arming.mark_awake(&self.awake[who]) {
+            self.arm_timer();
         }
     }
 
-    /// The alarm rings.
-    fn look(&self) {
-        assert_eq!(self.alarms.fetch_sub(1, Relaxed), 1, "only an alarm that is set can ring");
-        if self.arming.go_on(&self.awake) {
-            self.set_alarm();
+    /// The timer fires.
+    fn check_all(&self) {
+        assert_eq!(self.timers.fetch_sub(1, Relaxed), 1, "only a timer that is armed can fire");
+        if self.arming.rearm(&self.awake) {
+            self.arm_timer();
         }
     }
 
-    fn alarms(&self) -> u32 {
-        self.alarms.load(Relaxed)
+    fn timers(&self) -> u32 {
+        self.timers.load(Relaxed)
     }
 }
 
 #[test]
-fn whoever_is_awake_is_looked_at() {
-    // A look is due whose occasion sleeps again. Meanwhile one wakes, or two.
+fn a_check_is_due_while_a_worker_is_awake() {
+    // A check is due, and the worker that armed it sleeps again. Meanwhile one worker wakes, or two.
     for wakers in [1, 2] {
         check(move || {
-            let house = House::new();
-            house.attend(0);
-            house.awake[0].rest();
-            let others: Vec<_> = (1..wakers).map(|who| thread::spawn(move || house.attend(who))).collect();
-            let waker = thread::spawn(move || house.attend(0));
-            house.look();
+            let pool = WorkerPool::new();
+            pool.wake(0);
+            pool.awake[0].mark_asleep();
+            let others: Vec<_> = (1..wakers).map(|who| thread::spawn(move || pool.wake(who))).collect();
+            let waker = thread::spawn(move || pool.wake(0));
+            pool.check_all();
             waker.join().unwrap();
             others.into_iter().for_each(|other| other.join().unwrap());
-            assert_eq!(house.alarms(), 1, "somebody is awake and nobody looks");
+            assert_eq!(pool.timers(), 1, "a worker is awake and no check is due");
         });
     }
 }
 
 #[test]
-fn two_who_wake_set_one_alarm() {
+fn two_workers_that_wake_arm_one_timer() {
     check(|| {
-        let house = House::new();
-        let other = thread::spawn(move || house.attend(1));
-        house.attend(0);
+        let pool = WorkerPool::new();
+        let other = thread::spawn(move || pool.wake(1));
+        pool.wake(0);
         other.join().unwrap();
-        assert_eq!(house.alarms(), 1);
+        assert_eq!(pool.timers(), 1);
     });
 }
 
 #[test]
-fn a_look_that_finds_all_asleep_is_the_last() {
+fn a_check_that_finds_all_asleep_is_the_last() {
     check(|| {
-        let house = House::new();
-        house.attend(0);
+        let pool = WorkerPool::new();
+        pool.wake(0);
         let sleeper = thread::spawn(move || {
-            house.awake[0].rest();
-            house.attend(0);
-            house.awake[0].rest();
+            pool.awake[0].mark_asleep();
+            pool.wake(0);
+            pool.awake[0].mark_asleep();
         });
-        house.look();
+        pool.check_all();
         sleeper.join().unwrap();
-        // Whatever was seen late has been seen now.
-        if house.alarms() > 0 {
-            house.look();
+        // What was seen late has been seen now.
+        if pool.timers() > 0 {
+            pool.check_all();
         }
-        assert_eq!(house.alarms(), 0, "all sleep and a look is due");
-        house.attend(1);
-        assert_eq!(house.alarms(), 1, "the next one to wake is looked at again");
+        assert_eq!(pool.timers(), 0, "all sleep and a check is due");
+        pool.wake(1);
+        assert_eq!(pool.timers(), 1, "the next worker to wake arms the timer again");
     });
 }

@@ -13,12 +13,12 @@ fn everything_is_begun_or_taken_back_once() {
             loop {
                 effects[begun].put(1);
                 begun += 1;
-                if !batch_claim.go_on() {
+                if !batch_claim.claim_next() {
                     break begun;
                 }
             }
         });
-        let counted = batch_claim.stop().expect("nobody else stops it");
+        let counted = batch_claim.stop().expect("no other thread stops it");
         assert!((1..=3).contains(&counted));
         // All but the last that was begun are done, and their effects are here.
         for effect in &effects[..counted - 1] {

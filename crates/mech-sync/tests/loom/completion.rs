@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What a producer and a reader share. Whoever frees it takes both parcels: the value, and the reader's last touch.
+/// What a producer and a reader share. The side that frees it takes both parcels: the value, and the reader's last touch.
 struct Shared {
     completion: Completion,
     value: Parcel,
@@ -85,7 +85,7 @@ fn a_reader_may_change_its_mind() {
         if !shared.completion.wait(token) {
             shared.read();
         } else if shared.completion.retract() {
-            assert!(token.withdraw(), "nobody saw the token");
+            assert!(token.withdraw(), "the producer did not see the token");
             shared.leave();
         } else {
             await_wake(inbox, token);
@@ -99,7 +99,7 @@ fn a_reader_may_change_its_mind() {
         if shared.completion.wait(token) {
             let mut waits = true;
             if shared.completion.retract() {
-                assert!(token.withdraw(), "nobody saw the token");
+                assert!(token.withdraw(), "the producer did not see the token");
                 token = waiter.token();
                 waits = shared.completion.wait(token);
             }

@@ -5,7 +5,7 @@ use super::*;
 fn end(countdown: &Countdown, result: &Parcel) {
     result.put(1);
     if let Some(token) = countdown.done(1) {
-        assert!(wake(token, 0), "nobody else wakes the owner");
+        assert!(wake(token, 0), "no other member wakes the owner");
     }
 }
 

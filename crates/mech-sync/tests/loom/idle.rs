@@ -19,14 +19,14 @@ impl Work {
     }
 }
 
-struct House {
+struct WorkerPool {
     idle: Idle,
     work: Work,
     running: Mutex<u32>,
     changed: Condvar,
 }
 
-impl House {
+impl WorkerPool {
     fn new() -> &'static Self {
         leak(Self { idle: Idle::new(), work: Work(AtomicU32::new(0)), running: Mutex::new(0), changed: Condvar::new() })
     }
@@ -65,14 +65,14 @@ impl House {
 fn no_wakeup_is_lost() {
     for searching in [false, true] {
         check(move || {
-            let (house, inbox) = (House::new(), leak(Inbox::for_thread()));
+            let (pool, inbox) = (WorkerPool::new(), leak(Inbox::for_thread()));
             let worker = thread::spawn(move || {
-                house.find_work(inbox, searching && house.idle.begin_search(1));
+                pool.find_work(inbox, searching && pool.idle.begin_search(1));
             });
-            house.publish();
+            pool.publish();
             worker.join().unwrap();
-            assert!(!house.idle.any_sleeper());
-            assert!(house.idle.begin_search(1), "nobody is left over as a searcher");
+            assert!(!pool.idle.any_sleeper());
+            assert!(pool.idle.begin_search(1), "no searcher is left over");
         });
     }
 }
@@ -81,105 +81,105 @@ fn no_wakeup_is_lost() {
 fn the_search_is_handed_on() {
     // Two items that are done only together, two workers, of which at most one searches.
     check(|| {
-        let house = House::new();
+        let pool = WorkerPool::new();
         let workers = [false, true].map(|searching| {
             thread::spawn(move || {
                 let inbox = leak(Inbox::for_thread());
-                house.find_work(inbox, searching && house.idle.begin_search(1));
-                house.run_until(2);
+                pool.find_work(inbox, searching && pool.idle.begin_search(1));
+                pool.run_until(2);
             })
         });
-        house.publish();
-        house.publish();
+        pool.publish();
+        pool.publish();
         for worker in workers {
             worker.join().unwrap();
         }
-        assert!(!house.idle.any_sleeper());
-        assert!(house.idle.begin_search(1), "nobody is left over as a searcher");
+        assert!(!pool.idle.any_sleeper());
+        assert!(pool.idle.begin_search(1), "no searcher is left over");
     });
 }
 
-/// A worker is rung for work and for its inbox at once.
+/// A worker is notified of work and for its inbox at once.
 #[test]
-fn two_bells_wake_one_worker() {
+fn two_notifications_wake_one_worker() {
     check(|| {
-        let house = House::new();
+        let pool = WorkerPool::new();
         let (inbox, waiter) = thread_waiter();
         let token = waiter.token();
         assert_eq!(token.park(), Park::Parked);
         let waker = thread::spawn(move || assert!(wake(token, 0)));
-        let publisher = thread::spawn(move || house.publish());
+        let publisher = thread::spawn(move || pool.publish());
         let (mut arrived, mut worked, mut searching) = (0, false, false);
         while arrived == 0 || !worked {
             arrived += inbox.arrivals().count();
-            worked |= house.work.take();
+            worked |= pool.work.take();
             if searching {
-                house.idle.end_search();
+                pool.idle.end_search();
             }
-            house.idle.fall_asleep(inbox, false, true);
-            if (arrived == 0 || !worked) && !inbox.has_arrivals() && !house.work.any() {
+            pool.idle.fall_asleep(inbox, false, true);
+            if (arrived == 0 || !worked) && !inbox.has_arrivals() && !pool.work.any() {
                 inbox.sleep(None);
             }
-            searching = house.idle.stay_awake(inbox);
+            searching = pool.idle.stay_awake(inbox);
         }
         if searching {
-            house.idle.end_search();
+            pool.idle.end_search();
         }
         waker.join().unwrap();
         publisher.join().unwrap();
         assert_eq!(arrived, 1);
-        assert!(!house.idle.any_sleeper());
-        assert!(house.idle.begin_search(1), "nobody is left over as a searcher");
+        assert!(!pool.idle.any_sleeper());
+        assert!(pool.idle.begin_search(1), "no searcher is left over");
     });
 }
 
 #[test]
-fn the_end_reaches_every_sleeper() {
+fn shutdown_reaches_every_sleeper() {
     check(|| {
-        let house = House::new();
-        let workers = [(); 2].map(|()| thread::spawn(move || house.find_work(leak(Inbox::for_thread()), false)));
-        house.work.push();
-        house.work.push();
+        let pool = WorkerPool::new();
+        let workers = [(); 2].map(|()| thread::spawn(move || pool.find_work(leak(Inbox::for_thread()), false)));
+        pool.work.push();
+        pool.work.push();
         loom::sync::atomic::fence(SeqCst);
-        house.idle.ring_all();
+        pool.idle.notify_all();
         for worker in workers {
             worker.join().unwrap();
         }
-        assert!(!house.idle.any_sleeper());
-        assert!(house.idle.begin_search(1), "nobody is left over as a searcher");
+        assert!(!pool.idle.any_sleeper());
+        assert!(pool.idle.begin_search(1), "no searcher is left over");
     });
 }
 
-/// One worker takes everything, the other nothing: what the other is rung for, and what publishers leave to its search, reaches the first.
+/// One worker takes everything, the other nothing: what the other is notified of, and what publishers leave to its search, reaches the first.
 #[test]
 fn a_worker_that_cannot_take_it_passes_the_search_on() {
     check(|| {
-        let (house, over) = (House::new(), leak(AtomicU32::new(0)));
+        let (pool, over) = (WorkerPool::new(), leak(AtomicU32::new(0)));
         let (picky, able) = (leak(Inbox::for_thread()), leak(Inbox::for_thread()));
-        house.idle.fall_asleep(picky, false, false);
+        pool.idle.fall_asleep(picky, false, false);
         let picky = thread::spawn(move || {
             loop {
                 if over.load(Relaxed) == 0 {
                     picky.sleep(None);
                 }
-                if house.idle.stay_awake(picky) {
-                    house.idle.pass_on();
+                if pool.idle.stay_awake(picky) {
+                    pool.idle.pass_on();
                 }
                 if over.load(Relaxed) != 0 {
                     return;
                 }
-                house.idle.fall_asleep(picky, false, false);
+                pool.idle.fall_asleep(picky, false, false);
             }
         });
-        let able = thread::spawn(move || (0..2).for_each(|_| house.find_work(able, false)));
-        house.publish(); // to the picky one, if the other does not sleep yet
-        house.publish(); // to whoever searches
+        let able = thread::spawn(move || (0..2).for_each(|_| pool.find_work(able, false)));
+        pool.publish(); // to the picky one, if the other does not sleep yet
+        pool.publish(); // to the worker that searches
         able.join().unwrap();
         over.store(1, Relaxed);
         loom::sync::atomic::fence(SeqCst);
-        house.idle.ring_all();
+        pool.idle.notify_all();
         picky.join().unwrap();
-        assert!(!house.idle.any_sleeper());
-        assert!(house.idle.begin_search(1), "nobody is left over as a searcher");
+        assert!(!pool.idle.any_sleeper());
+        assert!(pool.idle.begin_search(1), "no searcher is left over");
     });
 }

@@ -3,11 +3,11 @@
 use super::*;
 
 #[test]
-fn a_delivery_is_seen_or_rings() {
+fn a_delivery_is_seen_or_notifies() {
     check(|| {
         let inbox = leak(Inbox::for_thread());
         let waiters = [leak(Waiter::new(inbox)), leak(Waiter::new(inbox))];
-        let gifts = [leak(Parcel::new(0)), leak(Parcel::new(0))];
+        let payloads = [leak(Parcel::new(0)), leak(Parcel::new(0))];
         let tokens = waiters.map(Waiter::token);
         for at in 0..2 {
             waiters[at].set_tag(at as u32);
@@ -15,14 +15,14 @@ fn a_delivery_is_seen_or_rings() {
         }
         let wakers = [0, 1].map(|at| {
             thread::spawn(move || {
-                gifts[at].put(1);
+                payloads[at].put(1);
                 assert!(wake(tokens[at], 0));
             })
         });
         let mut arrived = 0;
         while arrived < 2 {
             for waiter in inbox.arrivals() {
-                assert_eq!(gifts[waiter.tag() as usize].take(), 1, "a waiter arrived before its gift");
+                assert_eq!(payloads[waiter.tag() as usize].take(), 1, "a waiter arrived before its payload");
                 arrived += 1;
             }
             inbox.fall_asleep();
@@ -40,9 +40,9 @@ fn a_delivery_is_seen_or_rings() {
 }
 
 /// A waker that a model can wait for.
-struct Bell(Notify);
+struct NotifyingWaker(Notify);
 
-impl StdWake for Bell {
+impl StdWake for NotifyingWaker {
     fn wake(self: Arc<Self>) {
         self.0.notify();
     }
@@ -53,20 +53,20 @@ fn a_delivery_wakes_the_newest_waker() {
     check(|| {
         let inbox = leak(Inbox::for_future());
         let token = leak(Waiter::new(inbox)).token();
-        let bells = [Arc::new(Bell(Notify::new())), Arc::new(Bell(Notify::new()))];
-        inbox.set_waker(&bells[0].clone().into());
+        let wakers = [Arc::new(NotifyingWaker(Notify::new())), Arc::new(NotifyingWaker(Notify::new()))];
+        inbox.set_waker(&wakers[0].clone().into());
         assert_eq!(token.park(), Park::Parked);
-        let gift = leak(Parcel::new(0));
+        let payload = leak(Parcel::new(0));
         let waker = thread::spawn(move || {
-            gift.put(1);
+            payload.put(1);
             assert!(wake(token, 3));
         });
         // The future moves to another task while it waits.
-        inbox.set_waker(&bells[1].clone().into());
+        inbox.set_waker(&wakers[1].clone().into());
         while !token.is_woken() {
-            bells[1].0.wait();
+            wakers[1].0.wait();
         }
-        assert_eq!(gift.take(), 1, "the future was woken before its gift");
+        assert_eq!(payload.take(), 1, "the future was woken before its payload");
         assert_eq!(token.park(), Park::Woken(3));
         waker.join().unwrap();
         assert_eq!(inbox.arrivals().count(), 1);

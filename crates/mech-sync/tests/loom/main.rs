@@ -8,7 +8,7 @@
 //! `tests/planted.rs`, which breaks the code on purpose.
 //!
 //! What a thread hands to another is a [`Parcel`]: loom stops at any access to it that is not ordered after the one before.
-//! Waiters and homes live for ever in the real program, so here they are leaked.
+//! Waiters and inboxes live for ever in the real program, so here they are leaked.
 #![cfg(loom)]
 
 use std::{sync::Arc, task::Wake as StdWake};
@@ -60,18 +60,18 @@ impl Parcel {
     }
 
     fn peek(&self) -> u32 {
-        // SAFETY: loom has just checked that nobody writes.
+        // SAFETY: loom has just checked that no thread writes.
         self.0.with(|place| unsafe { *place })
     }
 
-    /// Takes the value and leaves zero: nobody may take it twice.
+    /// Takes the value and leaves zero: it may not be taken twice.
     fn take(&self) -> u32 {
         // SAFETY: as in `put`.
         self.0.with_mut(|place| unsafe { std::mem::take(&mut *place) })
     }
 }
 
-/// A thread's home and a waiter there.
+/// A thread's inbox and a waiter of it.
 fn thread_waiter() -> (&'static Inbox, &'static Waiter) {
     let inbox = leak(Inbox::for_thread());
     (inbox, leak(Waiter::new(inbox)))

@@ -91,7 +91,7 @@ fn a_waiter_sees_the_ring_change_or_is_seen() {
     check(|| {
         let ring: &Values = leak(Ring::new(1));
         let (waiters, room) = (leak(AtomicU32::new(0)), leak(AtomicU32::new(0)));
-        let bells: &[Notify; 2] = leak([Notify::new(), Notify::new()]);
+        let notifiers: &[Notify; 2] = leak([Notify::new(), Notify::new()]);
         let pusher = thread::spawn(move || {
             for value in [1, 2] {
                 let mut parcel = parcel(value);
@@ -101,10 +101,10 @@ fn a_waiter_sees_the_ring_change_or_is_seen() {
                         Ok(()) => break,
                         Err(back) => parcel = back,
                     }
-                    bells[1].wait();
+                    notifiers[1].wait();
                 }
                 if waiters.load(SeqCst) != 0 {
-                    bells[0].notify();
+                    notifiers[0].notify();
                 }
             }
         });
@@ -117,10 +117,10 @@ fn a_waiter_sees_the_ring_change_or_is_seen() {
                 if let Some(parcel) = ring.pop() {
                     break parcel;
                 }
-                bells[0].wait();
+                notifiers[0].wait();
             };
             if room.load(SeqCst) != 0 {
-                bells[1].notify();
+                notifiers[1].notify();
             }
             assert_eq!(open(popped), value);
         }
@@ -129,8 +129,8 @@ fn a_waiter_sees_the_ring_change_or_is_seen() {
 }
 
 #[test]
-fn what_is_not_found_after_the_end_never_comes() {
-    // A pusher against whoever closes and empties the ring; and one who only sees it closed.
+fn a_value_not_found_after_close_never_comes() {
+    // A pusher against a thread that closes and empties the ring; and against one that only sees it closed.
     for closes_itself in [true, false] {
         check(move || {
             let ring: &Values = leak(Ring::new(2));
@@ -153,7 +153,7 @@ fn what_is_not_found_after_the_end_never_comes() {
 }
 
 #[test]
-fn one_of_those_who_close_has_closed() {
+fn one_of_several_closers_wins() {
     check(|| {
         let ring: &Values = leak(Ring::new(1));
         let other = thread::spawn(move || ring.close());

@@ -3,14 +3,14 @@
 use super::*;
 
 #[test]
-fn a_wake_or_a_interrupt_is_never_lost() {
+fn a_wake_or_an_interrupt_is_never_lost() {
     check(|| {
         let (inbox, waiter) = thread_waiter();
         let token = waiter.token();
         let (gift, reason) = (leak(Parcel::new(0)), leak(Parcel::new(0)));
         let waker = thread::spawn(move || {
             gift.put(7);
-            assert!(wake(token, 7), "nobody else wakes it");
+            assert!(wake(token, 7), "no other thread wakes it");
         });
         let kicker = thread::spawn(move || {
             reason.put(1);
@@ -52,7 +52,7 @@ fn of_two_wakers_one_delivers() {
             thread::spawn(move || {
                 match token.wake(code) {
                     Wake::Parked(delivery) => {
-                        assert_eq!(saved.take(), 1, "who delivers sees what the owner did before it parked");
+                        assert_eq!(saved.take(), 1, "the deliverer sees what the owner did before it parked");
                         delivery.send();
                     }
                     Wake::Awake => {}

@@ -65,7 +65,7 @@ impl Model {
         self.chain(at).any(|node| node == above)
     }
 
-    /// Nobody above was revoked, and somebody still has it: by a handle, or by one of something derived.
+    /// Nothing above was revoked, and a handle to it, or to something derived from it, is still alive.
     fn is_alive(&self, at: usize) -> bool {
         let revoked = self.chain(at).any(|node| self.0[node].revoked);
         let kept = (0..self.0.len()).any(|node| self.0[node].handle.is_some() && self.is_within(node, at));

@@ -148,7 +148,7 @@ impl Model {
             );
         } else {
             assert_eq!(outcome, Ok(expected));
-            self.nodes[at].drawn.recharge(&expected); // where nobody counts it may be too much for a number; nobody asks
+            self.nodes[at].drawn.recharge(&expected); // not counted, so it may exceed a number; it is not asked for
         }
     }
 
@@ -159,7 +159,7 @@ impl Model {
                 assert_eq!((permits.count(), permits.lease().id()), (*count, node.spawn.0.id()));
             }
             let limit = node.spawn.0.terms().get_max_tasks();
-            // Without a limit nobody counts; the sum of what is held below may be more than a number holds.
+            // Without a limit nothing is counted; the sum of what is held below may be more than a number holds.
             let held = if limit == UNLIMITED { 0 } else { self.within(at).map(Node::tasks).sum() };
             assert_eq!(node.spawn.0.tasks_in_use(), held);
             assert!(held <= limit);

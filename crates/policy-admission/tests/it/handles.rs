@@ -137,7 +137,7 @@ fn dropping_a_parent_leaves_its_children_and_their_limits() {
     let permits = [&a, &b].map(|cap| cap.lease().take_tasks(2).unwrap());
     assert_eq!(permits.each_ref().map(|permits| permits.count()), [2, 1]);
     assert_eq!(b.lease().take_tasks(1).unwrap_err(), CapError::TaskLimitExceeded { limit: 3, in_use: 3 });
-    // It is nobody's, but its name still reaches what was derived from it.
+    // It has no handle, but its name still reaches what was derived from it.
     assert_eq!(ledger.live(), 3);
     assert_eq!(ledger.revoke(root_id), Ok(3));
     assert!(a.check().is_err() && b.check().is_err());

@@ -1,4 +1,4 @@
-//! Nobody gets more than was granted. Interleavings are in `tests/loom/`.
+//! No holder gets more than was granted. Interleavings are in `tests/loom/`.
 #![cfg(not(loom))]
 
 mod audit;

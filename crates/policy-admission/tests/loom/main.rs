@@ -1,4 +1,4 @@
-//! Every interleaving of those who use capabilities and those who revoke them, as far as two preemptions go.
+//! Every interleaving of threads that use capabilities and threads that revoke them, as far as two preemptions go.
 //!
 //! ```text
 //! RUSTFLAGS="--cfg loom" cargo test --release -p policy-admission --test loom
@@ -71,7 +71,7 @@ fn each_counter_has_exactly_what_was_answered() {
             let lease = leaf.lease();
             thread::spawn(move || {
                 let permits = lease.take_tasks(2).ok();
-                // Nobody else counts on this leaf.
+                // No other thread counts on this leaf.
                 assert_eq!(lease.tasks_in_use(), permits.as_ref().map_or(0, TaskPermits::count));
                 permits
             })
@@ -82,7 +82,7 @@ fn each_counter_has_exactly_what_was_answered() {
         drop(granted);
         assert_eq!([&root, &leaves[0], &leaves[1]].map(Cap::tasks_in_use), [0; 3]);
     });
-    // All or nothing: who gets a part gives it back.
+    // All or nothing: a taker that gets a part gives it back.
     check(|| {
         let root = Ledger::with_audit(4).grant(CapExecutor::new().max_workers(3));
         let leaves = [(); 2].map(|()| root.attenuate(CapExecutor::new().max_workers(2)).unwrap());
@@ -105,7 +105,7 @@ fn each_counter_has_exactly_what_was_answered() {
 
 #[test]
 fn what_is_taken_again_is_used_no_more() {
-    // One permit, so whoever holds it is alone.
+    // One permit, so its holder is alone.
     check(|| {
         let (root, leaves) = tree(1, [1]);
         let uses = Arc::new(AtomicU32::new(0));
@@ -113,7 +113,7 @@ fn what_is_taken_again_is_used_no_more() {
             let uses = uses.clone();
             thread::spawn(move || {
                 if let Ok(permits) = lease.take_tasks(1) {
-                    assert_eq!(uses.load(Relaxed) % 2, 0, "somebody uses what was given back");
+                    assert_eq!(uses.load(Relaxed) % 2, 0, "what was given back is still used");
                     uses.store(1, Relaxed);
                     uses.store(2, Relaxed);
                     drop(permits);
@@ -137,7 +137,7 @@ fn nothing_is_granted_after_a_revocation_is_seen() {
                 let first = lease.take_tasks(1);
                 assert!(!(too_late && first.is_ok()), "granted after the revocation was known");
                 if first.is_err() {
-                    assert_eq!(reason.load(Relaxed), 1, "who is refused does not see why");
+                    assert_eq!(reason.load(Relaxed), 1, "a refused taker does not see why");
                 }
                 let second = lease.take_tasks(1);
                 assert!(first.is_ok() || second.is_err(), "granted after it was refused");

@@ -1,7 +1,10 @@
-//! What a supervisor is told about a child before it starts: a name, what it runs, and the rules for its end.
+//! What is described of a child before it starts: a name, what it runs, and the rules for its end.
 //!
-//! A child is a recipe: what it runs can be started any number of times, each time from the beginning. What survives a restart, a mailbox or the inbox of a
-//! supervisor below, is made by [`Recipe::prepare`] once for all incarnations.
+//! Room: interface.
+//!
+//! A child is a specification: what it runs can be started any number of times, each time from the beginning. What
+//! survives a restart, a mailbox or the inbox of a supervisor below, is made by [`ChildSpec::prepare`] once for all
+//! incarnations.
 
 use std::{fmt, panic::Location, sync::Arc, time::Duration};
 
@@ -9,14 +12,14 @@ use sched_tasks::{Receiver, TaskError};
 
 use super::{handle::SupervisorHandle, inbox::Input};
 use crate::{
+    actor::{Actor, Context, run_actor},
     decide::Restart,
     error::SupervisorError,
-    life::{Actor, Context, live},
-    mailbox::{CAPACITY, DeadLetter, Hook, Mailbox, Post, Signal},
+    mailbox::{AnyMailbox, CAPACITY, DeadLetter, Hook, Mailbox, Signal},
 };
 
 /// How long an actor may take to end after it was asked to, before it is cancelled.
-const PATIENCE: Duration = Duration::from_secs(5);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// One child of a [`Supervisor`](crate::Supervisor). It may borrow what outlives the nursery in which the supervisor is started.
 pub struct Child<'a> {
@@ -24,23 +27,23 @@ pub struct Child<'a> {
     /// Where it was described.
     pub(crate) site: &'static Location<'static>,
     pub(crate) restart: Restart,
-    /// None waits as long as it takes.
+    /// None: no limit.
     pub(crate) shutdown: Option<Duration>,
-    pub(crate) recipe: Arc<dyn Recipe<'a> + 'a>,
+    pub(crate) spec: Arc<dyn ChildSpec<'a> + 'a>,
 }
 
 impl Clone for Child<'_> {
     fn clone(&self) -> Self {
-        let Self { name, site, restart, shutdown, recipe } = self;
-        Self { name: name.clone(), site, restart: *restart, shutdown: *shutdown, recipe: recipe.clone() }
+        let Self { name, site, restart, shutdown, spec } = self;
+        Self { name: name.clone(), site, restart: *restart, shutdown: *shutdown, spec: spec.clone() }
     }
 }
 
 /// What a child runs.
-pub(crate) trait Recipe<'a>: Send + Sync {
+pub(crate) trait ChildSpec<'a>: Send + Sync {
     /// Makes what survives restarts.
-    fn prepare(&self, child: &Child<'a>) -> Life<'a>;
-    /// Looks for mistakes in it before anything starts.
+    fn prepare(&self, child: &Child<'a>) -> ChildInstance<'a>;
+    /// Checks it for mistakes before anything starts.
     fn check(&self) -> Result<(), SupervisorError> {
         Ok(())
     }
@@ -57,48 +60,49 @@ pub(crate) struct Incarnation<'i> {
 pub(crate) type Run<'a> = Arc<dyn Fn(Incarnation<'_>) -> Result<(), TaskError> + Send + Sync + 'a>;
 
 /// What all incarnations of a child share.
-pub(crate) struct Life<'a> {
+pub(crate) struct ChildInstance<'a> {
     pub(crate) run: Run<'a>,
     pub(crate) kind: Kind<'a>,
-    /// Whether it is gone for good: a next life needs another of these.
+    /// Whether it is gone for good: the next incarnation needs a new one.
     pub(crate) retired: bool,
 }
 
-/// How a child is talked to.
+/// How a supervisor reaches a child.
 #[derive(Clone)]
 pub(crate) enum Kind<'a> {
-    Actor(Arc<dyn Post>),
+    Actor(Arc<dyn AnyMailbox>),
     Task,
     Supervisor(SupervisorHandle<'a>, Receiver<Input<'a>>),
 }
 
 impl<'a> Child<'a> {
-    /// An actor, made anew by `make` for every incarnation, on the fiber on which it lives.
+    /// An actor, made anew by `make` for every incarnation, on its own fiber.
     ///
-    /// Permanent unless told otherwise. When it is to end it has five seconds to finish the message it handles, and if it is to end for good those that wait.
+    /// Permanent by default. When it is asked to end it has five seconds to finish the message it handles. If it is to
+    /// end for good, that includes the messages that wait.
     #[track_caller]
     pub fn actor<A, F>(name: impl Into<Arc<str>>, make: F) -> ActorChild<'a, A::Message>
     where
         A: Actor + 'a,
         F: Fn() -> A + Send + Sync + 'a,
     {
-        let live = move |mailbox: &Arc<Mailbox<A::Message>>, incarnation: Incarnation<'_>| {
+        let run = move |mailbox: &Arc<Mailbox<A::Message>>, incarnation: Incarnation<'_>| {
             let mut ctx = Context::new(mailbox.clone(), incarnation.restarts);
-            live(&mut make(), &mut ctx, incarnation.signal, incarnation.ready)
+            run_actor(&mut make(), &mut ctx, incarnation.signal, incarnation.ready)
         };
         ActorChild {
             name: name.into(),
             site: Location::caller(),
             restart: Restart::default(),
-            shutdown: Some(PATIENCE),
-            recipe: ActorRecipe { live: Arc::new(live), capacity: CAPACITY, hook: None },
+            shutdown: Some(SHUTDOWN_TIMEOUT),
+            spec: ActorSpec { run: Arc::new(run), capacity: CAPACITY, hook: None },
         }
     }
 
     /// A fiber that runs `body`, from the beginning in every incarnation.
     ///
-    /// Permanent unless told otherwise. When it is to end it is cancelled at once; with [`shutdown`](Self::shutdown) it has that much time in which only
-    /// [`is_cancelled`](sched_tasks::is_cancelled) tells it.
+    /// Permanent by default. When it is asked to end it is cancelled at once. With [`shutdown`](Self::shutdown) it has
+    /// that much time first, in which it sees the request only by [`is_cancelled`](sched_tasks::is_cancelled).
     ///
     /// ```
     /// use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -111,7 +115,7 @@ impl<'a> Child<'a> {
     ///         _ => Ok(()),
     ///     });
     ///     Supervisor::new(Strategy::OneForOne).child(fetch.restart(Restart::Transient)).start(n)?;
-    ///     Ok(()) // nobody holds the supervisor: it ends when the task has done its work
+    ///     Ok(()) // no handle is left: the supervisor ends when the task has done its work
     /// })?;
     /// assert_eq!(attempts.into_inner(), 3);
     /// # Ok::<(), TaskError>(())
@@ -130,7 +134,7 @@ impl<'a> Child<'a> {
             site: Location::caller(),
             restart: Restart::default(),
             shutdown: Some(Duration::ZERO),
-            recipe: Arc::new(TaskRecipe(run)),
+            spec: Arc::new(TaskSpec(run)),
         }
     }
 
@@ -146,7 +150,7 @@ impl<'a> Child<'a> {
         self
     }
 
-    /// What to add to a nursery of its own: for a task, polite means to be cancelled with grace.
+    /// The grace period of its own nursery: a task with a shutdown time is cancelled with grace.
     pub(crate) fn grace(&self, kind: &Kind<'_>) -> Option<Duration> {
         self.shutdown.filter(|time| matches!(kind, Kind::Task) && !time.is_zero())
     }
@@ -163,38 +167,42 @@ impl fmt::Debug for Child<'_> {
     }
 }
 
-struct TaskRecipe<'a>(Run<'a>);
+struct TaskSpec<'a>(Run<'a>);
 
-impl<'a> Recipe<'a> for TaskRecipe<'a> {
-    fn prepare(&self, _: &Child<'a>) -> Life<'a> {
-        Life { run: self.0.clone(), kind: Kind::Task, retired: false }
+impl<'a> ChildSpec<'a> for TaskSpec<'a> {
+    fn prepare(&self, _: &Child<'a>) -> ChildInstance<'a> {
+        ChildInstance { run: self.0.clone(), kind: Kind::Task, retired: false }
     }
 }
 
-type Live<'a, M> = Arc<dyn Fn(&Arc<Mailbox<M>>, Incarnation<'_>) -> Result<(), TaskError> + Send + Sync + 'a>;
+type RunActor<'a, M> = Arc<dyn Fn(&Arc<Mailbox<M>>, Incarnation<'_>) -> Result<(), TaskError> + Send + Sync + 'a>;
 
-struct ActorRecipe<'a, M> {
-    live: Live<'a, M>,
+struct ActorSpec<'a, M> {
+    run: RunActor<'a, M>,
     capacity: usize,
     hook: Option<Hook<M>>,
 }
 
-impl<'a, M: Send + 'static> Recipe<'a> for ActorRecipe<'a, M> {
-    fn prepare(&self, child: &Child<'a>) -> Life<'a> {
+impl<'a, M: Send + 'static> ChildSpec<'a> for ActorSpec<'a, M> {
+    fn prepare(&self, child: &Child<'a>) -> ChildInstance<'a> {
         let mailbox = Arc::new(Mailbox::lasting(child.name.clone(), self.capacity, self.hook.clone()));
-        let (live, own) = (self.live.clone(), mailbox.clone());
-        Life { run: Arc::new(move |incarnation| live(&own, incarnation)), kind: Kind::Actor(mailbox), retired: false }
+        let (run, own) = (self.run.clone(), mailbox.clone());
+        ChildInstance {
+            run: Arc::new(move |incarnation| run(&own, incarnation)),
+            kind: Kind::Actor(mailbox),
+            retired: false,
+        }
     }
 }
 
-/// An actor as a child; made by [`Child::actor`]. Knows of its messages, which a [`Child`] does not.
+/// An actor as a child; made by [`Child::actor`]. Knows its message type, which a [`Child`] does not.
 #[must_use = "nothing starts before the supervisor does"]
 pub struct ActorChild<'a, M> {
     name: Arc<str>,
     site: &'static Location<'static>,
     restart: Restart,
     shutdown: Option<Duration>,
-    recipe: ActorRecipe<'a, M>,
+    spec: ActorSpec<'a, M>,
 }
 
 impl<M> ActorChild<'_, M> {
@@ -210,34 +218,35 @@ impl<M> ActorChild<'_, M> {
         self
     }
 
-    /// How many messages its mailbox holds before senders wait: 64 unless told otherwise.
+    /// How many messages its mailbox holds before senders wait: 64 by default.
     pub fn mailbox(mut self, capacity: usize) -> Self {
-        self.recipe.capacity = capacity;
+        self.spec.capacity = capacity;
         self
     }
 
-    /// Told of every message that will not be handled. Called by the supervisor between two other things, so it should be quick.
+    /// Called with every message that will not be handled. The supervisor calls it between two other things, so it
+    /// should be quick.
     pub fn dead_letters(mut self, hook: impl Fn(DeadLetter<M>) + Send + Sync + 'static) -> Self {
-        self.recipe.hook = Some(Arc::new(hook));
+        self.spec.hook = Some(Arc::new(hook));
         self
     }
 }
 
 impl<'a, M: Send + 'static> From<ActorChild<'a, M>> for Child<'a> {
     fn from(child: ActorChild<'a, M>) -> Self {
-        let ActorChild { name, site, restart, shutdown, recipe } = child;
-        Self { name, site, restart, shutdown, recipe: Arc::new(recipe) }
+        let ActorChild { name, site, restart, shutdown, spec } = child;
+        Self { name, site, restart, shutdown, spec: Arc::new(spec) }
     }
 }
 
 impl<M> fmt::Debug for ActorChild<'_, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, restart, shutdown, recipe, .. } = self;
+        let Self { name, restart, shutdown, spec, .. } = self;
         f.debug_struct("ActorChild")
             .field("name", name)
             .field("restart", restart)
             .field("shutdown", shutdown)
-            .field("mailbox", &recipe.capacity)
+            .field("mailbox", &spec.capacity)
             .finish_non_exhaustive()
     }
 }

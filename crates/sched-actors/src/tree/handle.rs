@@ -1,6 +1,9 @@
 //! What users hold of a supervisor: its children, their addresses, and a way to ask for changes.
 //!
-//! Looking reads the table and waits for nobody; changes are asked for through the inbox and made by the supervisor, one after the other.
+//! Room: interface.
+//!
+//! Reading looks at the table and never waits; changes are requested through the inbox and made by the supervisor, one
+//! after the other.
 
 use std::{fmt, sync::Arc};
 
@@ -9,13 +12,14 @@ use sched_tasks::{Sender, TaskError, oneshot};
 use super::{
     child::{Child, Kind},
     inbox::{Inbox, Input, Reply, Request},
-    table::{Kid, Shared},
+    table::{ChildEntry, Shared},
 };
 use crate::{address::Address, error::SupervisorError, mailbox::MailboxStats, state::ChildState};
 
 /// A supervisor that was started. Cheap to clone.
 ///
-/// Dropping it stops nothing, but a supervisor to which nobody holds a handle, or for which somebody [waits](Self::wait), ends when its last child has.
+/// Dropping it stops nothing. But a supervisor without a handle, or with a caller that [waits](Self::wait) for it, ends
+/// when its last child has ended.
 ///
 /// ```
 /// use bursar::{actor::{self, Child, ChildState, Strategy, Supervisor}, nursery};
@@ -60,9 +64,9 @@ impl Clone for SupervisorHandle<'_> {
 pub struct ChildInfo {
     /// Its name.
     pub name: Arc<str>,
-    /// Where it stands.
+    /// Its state.
     pub state: ChildState,
-    /// How often it was started again, for whatever reason.
+    /// How often it was started again, for any reason.
     pub restarts: u64,
     /// How it last failed.
     pub last_error: Option<TaskError>,
@@ -82,30 +86,30 @@ impl<'a> SupervisorHandle<'a> {
     ///
     /// Once an actor was gone for good, [`restart_child`](Self::restart_child) gives it a new mailbox, and with it a new address.
     pub fn address<M: Send + 'static>(&self, name: &str) -> Result<Address<M>, SupervisorError> {
-        let kind = self.shared.find(name, |_, kid| kid.life.kind.clone())?;
+        let kind = self.shared.find(name, |_, entry| entry.instance.kind.clone())?;
         let wrong =
             |takes| SupervisorError::WrongMessage { name: name.into(), wanted: std::any::type_name::<M>(), takes };
-        let Kind::Actor(post) = kind else { return Err(wrong(None)) };
-        let address = post.address_any().downcast().map_err(|_| wrong(Some(post.takes())))?;
+        let Kind::Actor(mailbox) = kind else { return Err(wrong(None)) };
+        let address = mailbox.address_any().downcast().map_err(|_| wrong(Some(mailbox.takes())))?;
         Ok(*address)
     }
 
     /// The supervisor `name` below this one.
     pub fn supervisor(&self, name: &str) -> Result<SupervisorHandle<'a>, SupervisorError> {
-        match self.shared.find(name, |_, kid| kid.life.kind.clone())? {
+        match self.shared.find(name, |_, entry| entry.instance.kind.clone())? {
             Kind::Supervisor(handle, _) => Ok(handle),
             _ => Err(SupervisorError::NotASupervisor { name: name.into() }),
         }
     }
 
-    /// Starts one more child, as the last; waits until it is ready, has failed to be, or is stopped by another.
+    /// Starts one more child, as the last; waits until it is ready, has failed, or is stopped by another request.
     ///
-    /// A child must not do this while it is itself being started: one is started after the other.
+    /// A child must not do this while it is itself being started: children are started one after the other.
     ///
     /// A child of that name that has ended for good is replaced. One that is [`Temporary`](crate::Restart::Temporary) is forgotten when it ends.
     pub fn start_child(&self, child: impl Into<Child<'a>>) -> Result<(), SupervisorError> {
         let child = child.into();
-        child.recipe.check()?;
+        child.spec.check()?;
         self.ask(|reply| Request::Start(child, reply))
     }
 
@@ -114,24 +118,24 @@ impl<'a> SupervisorHandle<'a> {
         self.ask(|reply| Request::StopChild(name.into(), reply))
     }
 
-    /// Stops the child `name` if it runs, and starts it again; waits until it is ready, has failed to be, or is stopped by another.
-    /// Does not count as a restart that happens too often.
+    /// Stops the child `name` if it runs, and starts it again; waits until it is ready, has failed, or is stopped by
+    /// another request. Does not count towards the restart limit.
     pub fn restart_child(&self, name: &str) -> Result<(), SupervisorError> {
         self.ask(|reply| Request::RestartChild(name.into(), reply))
     }
 
     /// All children in the order in which they are started.
     pub fn children(&self) -> Vec<ChildInfo> {
-        let kids = self.shared.kids();
-        let info = |kid: &Kid<'_>| ChildInfo {
-            name: kid.child.name.clone(),
-            state: kid.state,
-            restarts: kid.launches.saturating_sub(1),
-            last_error: kid.last_error.clone(),
-            mailbox: if let Kind::Actor(post) = &kid.life.kind { Some(post.stats()) } else { None },
-            children: if let Kind::Supervisor(below, _) = &kid.life.kind { below.children() } else { Vec::new() },
+        let entries = self.shared.entries();
+        let info = |entry: &ChildEntry<'_>| ChildInfo {
+            name: entry.child.name.clone(),
+            state: entry.state,
+            restarts: entry.launches.saturating_sub(1),
+            last_error: entry.last_error.clone(),
+            mailbox: if let Kind::Actor(mailbox) = &entry.instance.kind { Some(mailbox.stats()) } else { None },
+            children: if let Kind::Supervisor(below, _) = &entry.instance.kind { below.children() } else { Vec::new() },
         };
-        kids.values().map(info).collect()
+        entries.values().map(info).collect()
     }
 
     /// The child `name`.
@@ -139,24 +143,27 @@ impl<'a> SupervisorHandle<'a> {
         let unknown = self.shared.find(name, |_, _| ());
         self.children().into_iter().find(|child| &*child.name == name).ok_or_else(|| match unknown {
             Err(error) => error,
-            Ok(()) => self.over(), // it was forgotten in between
+            Ok(()) => self.over(), // it was removed in between
         })
     }
 
     /// Stops all children, the last started first, and waits until the supervisor has ended.
     ///
-    /// Actors finish what is in their mailboxes, as far as their time allows. One that fails over it is not started again, one that has not started never
-    /// does, and what is left becomes dead letters. The error is the supervisor's own: if it had given up before, that it did.
+    /// Actors finish what is in their mailboxes, as far as their time allows. One that fails meanwhile is not started
+    /// again, one that has not started never does, and what is left becomes dead letters. The error is the supervisor's
+    /// own, for example that it gave up before.
     /// For a supervisor below another use [`stop_child`](Self::stop_child) of the one above, which would otherwise start it again.
     pub fn stop(&self) -> Result<(), TaskError> {
-        self.inbox.put(Input::Request(Request::Stop)); // if it is closed, it is over already
+        self.inbox.put(Input::Request(Request::Stop)); // if it is closed, it has ended already
         self.wait()
     }
 
-    /// Waits until the supervisor has ended: it is stopped, gives up, or its last child has ended. While somebody waits, it ends then as if nobody held a handle, and who
-    /// would [start](Self::start_child) another child hears that it is over. Never returns while a child runs that nobody stops.
+    /// Waits until the supervisor has ended: it is stopped, gives up, or its last child has ended. While a caller
+    /// waits, the supervisor ends with its last child as if there were no handle, and
+    /// [`start_child`](Self::start_child) then fails because it has ended. Never returns while a child runs and is not
+    /// stopped.
     ///
-    /// A supervisor below another ends when that one wants it to.
+    /// A supervisor below another ends when its parent stops it.
     ///
     /// ```
     /// use bursar::{actor::{Child, Restart, Strategy, Supervisor}, nursery};
@@ -170,7 +177,7 @@ impl<'a> SupervisorHandle<'a> {
     /// # Ok::<(), bursar::TaskError>(())
     /// ```
     pub fn wait(&self) -> Result<(), TaskError> {
-        self.shared.wait(|| _ = self.inbox.put(Input::Nudge)) // if it is closed, it is over already
+        self.shared.wait(|| _ = self.inbox.put(Input::Recheck)) // if it is closed, it has ended already
     }
 
     fn ask(&self, request: impl FnOnce(Reply) -> Request<'a>) -> Result<(), SupervisorError> {

@@ -1,11 +1,13 @@
-//! What reaches a supervisor, and the inbox through which it does.
+//! The inputs of a supervisor, and the inbox through which they come.
+//!
+//! Room: values.
 //!
 //! # Invariant
-//! Whoever asks gets an answer, also from a supervisor that ends meanwhile.
+//! Every request gets an answer, also from a supervisor that ends meanwhile.
 //!
 //! # Why it holds
-//! A question carries the place for its answer. A question that is dropped with the inbox of a supervisor that is over drops that place, and that is an answer
-//! too.
+//! A request carries the sender of its answer. A request that is dropped with the inbox of a supervisor that has ended
+//! drops that sender, and the caller sees that.
 
 use std::sync::Arc;
 
@@ -14,18 +16,18 @@ use sched_tasks::{Sender, TaskError, internals, oneshot};
 use super::child::Child;
 use crate::error::SupervisorError;
 
-/// What reaches a supervisor.
+/// An input of a supervisor.
 pub(crate) enum Input<'a> {
     /// About a child, if it is still this incarnation of it.
-    Child { id: u64, serial: u64, event: ChildEvent },
+    Child { id: u64, serial: u64, report: ChildReport },
     /// From a [`SupervisorHandle`].
     Request(Request<'a>),
-    /// Its signal was given, or its last handle dropped: look.
-    Nudge,
+    /// Its signal was sent, or its last handle dropped: check again.
+    Recheck,
 }
 
 /// What a supervisor observes of a child.
-pub(crate) enum ChildEvent {
+pub(crate) enum ChildReport {
     /// It is ready.
     Started,
     /// It has ended.
@@ -41,7 +43,7 @@ pub(crate) enum Request<'a> {
     Stop,
 }
 
-/// The inbox as all handles share it. When the last of them is dropped, the supervisor is told to look.
+/// The inbox as all handles share it. When the last handle is dropped, the supervisor checks again.
 pub(crate) struct Inbox<'a>(pub(crate) Sender<Input<'a>>);
 
 impl<'a> Inbox<'a> {
@@ -52,6 +54,6 @@ impl<'a> Inbox<'a> {
 
 impl Drop for Inbox<'_> {
     fn drop(&mut self) {
-        self.put(Input::Nudge);
+        self.put(Input::Recheck);
     }
 }

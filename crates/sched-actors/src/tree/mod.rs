@@ -1,13 +1,16 @@
-//! A supervisor has children, and a child may be a supervisor: what each is before it starts, as all see it, and how it is reached.
+//! A supervisor has children, and a child may be a supervisor: how each is described, shown and reached.
 //!
-//! One room, for its types are made of each other: a [`Child`] is a recipe for a life, the life of a supervisor is reached by a [`SupervisorHandle`], which leads to a table of
-//! children and to an inbox that takes more of them. What a supervisor *does* stands above, in `keeper`.
+//! Room: interface.
+//!
+//! One module, because its types are made of each other. A [`Child`] is the specification of an instance. The instance of a
+//! supervisor is reached by a [`SupervisorHandle`], which leads to a table of children and to an inbox that takes more of them.
+//! What a supervisor *does* is above, in `supervise`.
 //!
 //! | file | one idea |
 //! |---|---|
-//! | `child` | what is told of a child before it starts |
-//! | `table` | the children as all see them |
-//! | `inbox` | what reaches a supervisor |
+//! | `child` | what is described of a child before it starts |
+//! | `table` | the children as all handles see them |
+//! | `inbox` | the inputs of a supervisor |
 //! | `handle` | what users hold of it |
 
 mod child;
@@ -16,7 +19,7 @@ mod inbox;
 mod table;
 
 pub use child::{ActorChild, Child};
-pub(crate) use child::{Incarnation, Kind, Life, Recipe};
+pub(crate) use child::{ChildInstance, ChildSpec, Incarnation, Kind};
 pub use handle::{ChildInfo, SupervisorHandle};
-pub(crate) use inbox::{ChildEvent, Inbox, Input, Reply, Request};
-pub(crate) use table::{Kid, LastWill, Shared, begin_table, end_table, retire_life};
+pub(crate) use inbox::{ChildReport, Inbox, Input, Reply, Request};
+pub(crate) use table::{ChildEntry, CloseOnDrop, Shared, begin_table, end_table, retire_instance};

@@ -1,11 +1,14 @@
-//! The children of a supervisor as everybody sees them.
+//! The children of a supervisor, as all handles see them.
+//!
+//! Room: state.
 //!
 //! # Invariant
-//! Whoever looks sees every child in one state; only the supervisor moves it. When a supervisor is over, no mailbox of its children takes or holds anything.
+//! A reader sees every child in one state; only the supervisor moves it. When a supervisor has ended, no mailbox of its
+//! children takes or holds anything.
 //!
 //! # Why it holds
-//! The table is under one lock, which nobody holds while it waits or calls what a user wrote. [`LastWill`] closes everything, however the supervisor ended,
-//! and also if it never began.
+//! The table is under one lock, which is never held while waiting or calling user code. [`CloseOnDrop`] closes
+//! everything, however the supervisor ended, and also if it never began.
 
 use std::{
     collections::BTreeMap,
@@ -20,19 +23,19 @@ use std::{
 
 use sched_tasks::{Condvar, Mutex, TaskError, internals, shield};
 
-use super::child::{Child, Kind, Life};
+use super::child::{Child, ChildInstance, Kind};
 use crate::{
     error::SupervisorError,
-    state::{ChildState, Happening},
+    state::{ChildEvent, ChildState},
 };
 
-/// At most so many names are listed in an error.
+/// The limit of names that are listed in an error.
 const MAX_KNOWN: usize = 8;
 
-/// A child as everybody sees it.
-pub(crate) struct Kid<'a> {
+/// The table entry of one child.
+pub(crate) struct ChildEntry<'a> {
     pub(crate) child: Child<'a>,
-    pub(crate) life: Life<'a>,
+    pub(crate) instance: ChildInstance<'a>,
     /// Whether it came by `start_child`: then a restart of the supervisor forgets it.
     pub(crate) dynamic: bool,
     pub(crate) state: ChildState,
@@ -40,40 +43,40 @@ pub(crate) struct Kid<'a> {
     pub(crate) last_error: Option<TaskError>,
 }
 
-impl<'a> Kid<'a> {
+impl<'a> ChildEntry<'a> {
     pub(crate) fn new(child: Child<'a>, dynamic: bool) -> Self {
-        let life = child.recipe.prepare(&child);
-        Self { child, life, dynamic, state: ChildState::Waiting, launches: 0, last_error: None }
+        let instance = child.spec.prepare(&child);
+        Self { child, instance, dynamic, state: ChildState::Waiting, launches: 0, last_error: None }
     }
 
-    pub(crate) fn step(&mut self, happening: Happening) {
+    pub(crate) fn step(&mut self, event: ChildEvent) {
         self.state = self
             .state
-            .after(happening)
+            .after(event)
             .unwrap_or_else(|illegal| panic!("child `{}` cannot do that: {illegal:?}", self.child.name));
     }
 }
 
 /// Children by their numbers, which grow in the order in which they are started.
-pub(crate) type Kids<'a> = BTreeMap<u64, Kid<'a>>;
+pub(crate) type Entries<'a> = BTreeMap<u64, ChildEntry<'a>>;
 
-/// What a supervisor shares with those who hold a handle.
+/// What a supervisor shares with its handles.
 pub(crate) struct Shared<'a> {
     pub(crate) name: Arc<str>,
-    kids: StdMutex<Kids<'a>>,
+    entries: StdMutex<Entries<'a>>,
     outcome: Mutex<Option<Result<(), TaskError>>>,
     over: Condvar,
-    /// How many wait until it is over.
+    /// How many callers wait until it has ended.
     awaited: AtomicU64,
     serials: AtomicU64,
 }
 
 impl<'a> Shared<'a> {
     pub(crate) fn new(name: Arc<str>, children: &[Child<'a>]) -> Self {
-        let kids = (0..).zip(children.iter().map(|child| Kid::new(child.clone(), false))).collect();
+        let entries = (0..).zip(children.iter().map(|child| ChildEntry::new(child.clone(), false))).collect();
         Self {
             name,
-            kids: StdMutex::new(kids),
+            entries: StdMutex::new(entries),
             outcome: Mutex::new(None),
             over: Condvar::new(),
             awaited: AtomicU64::new(0),
@@ -81,8 +84,8 @@ impl<'a> Shared<'a> {
         }
     }
 
-    pub(crate) fn kids(&self) -> MutexGuard<'_, Kids<'a>> {
-        self.kids.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn entries(&self) -> MutexGuard<'_, Entries<'a>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A number for an incarnation that no other has, also none of an earlier incarnation of this supervisor.
@@ -91,23 +94,27 @@ impl<'a> Shared<'a> {
     }
 
     /// The child `name` and its number.
-    pub(crate) fn find<R>(&self, name: &str, found: impl FnOnce(u64, &mut Kid<'a>) -> R) -> Result<R, SupervisorError> {
-        let mut kids = self.kids();
-        match kids.iter_mut().find(|(_, kid)| &*kid.child.name == name) {
-            Some((&id, kid)) => Ok(found(id, kid)),
+    pub(crate) fn find<R>(
+        &self,
+        name: &str,
+        found: impl FnOnce(u64, &mut ChildEntry<'a>) -> R,
+    ) -> Result<R, SupervisorError> {
+        let mut entries = self.entries();
+        match entries.iter_mut().find(|(_, entry)| &*entry.child.name == name) {
+            Some((&id, entry)) => Ok(found(id, entry)),
             None => Err(SupervisorError::UnknownChild {
                 name: name.into(),
                 supervisor: self.name.clone(),
-                known: kids.values().take(MAX_KNOWN).map(|kid| kid.child.name.clone()).collect(),
+                known: entries.values().take(MAX_KNOWN).map(|entry| entry.child.name.clone()).collect(),
             }),
         }
     }
 
-    /// No child comes back: closes all that could be waited for.
+    /// No child comes back: closes everything that a caller could wait for.
     pub(crate) fn retire(&self) {
         let kinds: Vec<_> = {
-            let mut kids = self.kids();
-            kids.values_mut().filter_map(retire_life).collect()
+            let mut entries = self.entries();
+            entries.values_mut().filter_map(retire_instance).collect()
         };
         kinds.into_iter().for_each(Kind::retire); // not under the lock: a hook may look at us
     }
@@ -120,13 +127,13 @@ impl<'a> Shared<'a> {
         });
     }
 
-    /// Whether somebody waits until it is over.
+    /// Whether a caller waits until it has ended.
     pub(crate) fn is_awaited(&self) -> bool {
         self.awaited.load(Acquire) > 0
     }
 
-    /// Waits until it is over; `tell` makes it look that somebody does.
-    pub(crate) fn wait(&self, tell: impl FnOnce()) -> Result<(), TaskError> {
+    /// Waits until it has ended; `notify` makes the supervisor check that a caller waits.
+    pub(crate) fn wait(&self, notify: impl FnOnce()) -> Result<(), TaskError> {
         struct Waits<'a>(&'a AtomicU64);
         impl Drop for Waits<'_> {
             fn drop(&mut self) {
@@ -135,7 +142,7 @@ impl<'a> Shared<'a> {
         }
         self.awaited.fetch_add(1, Release);
         let _waits = Waits(&self.awaited); // also if the caller is cancelled
-        tell();
+        notify();
         let mut outcome = self.outcome.lock();
         self.over.wait_while(&mut outcome, |outcome| outcome.is_none());
         outcome.clone().unwrap_or(Ok(()))
@@ -143,18 +150,18 @@ impl<'a> Shared<'a> {
 }
 
 /// Marks a child as gone for good; returns what is to be retired, once.
-pub(crate) fn retire_life<'a>(kid: &mut Kid<'a>) -> Option<Kind<'a>> {
-    (!std::mem::replace(&mut kid.life.retired, true)).then(|| kid.life.kind.clone())
+pub(crate) fn retire_instance<'a>(entry: &mut ChildEntry<'a>) -> Option<Kind<'a>> {
+    (!std::mem::replace(&mut entry.instance.retired, true)).then(|| entry.instance.kind.clone())
 }
 
 impl Kind<'_> {
     pub(crate) fn retire(self) {
         match self {
-            Kind::Actor(post) => post.retire(),
+            Kind::Actor(mailbox) => mailbox.retire(),
             Kind::Task => {}
             Kind::Supervisor(handle, inbox) => {
                 inbox.close();
-                inbox.try_iter().for_each(drop); // whoever asked is told
+                inbox.try_iter().for_each(drop); // the callers see it
                 handle.shared.retire();
                 handle.shared.end(Err(internals::cancelled()));
             }
@@ -162,44 +169,44 @@ impl Kind<'_> {
     }
 }
 
-/// Closes and tells everything when a supervisor is over, also if it never began.
-pub(crate) struct LastWill<'a>(pub(crate) Arc<Shared<'a>>);
+/// Closes everything and answers all callers when a supervisor has ended, also if it never began.
+pub(crate) struct CloseOnDrop<'a>(pub(crate) Arc<Shared<'a>>);
 
-impl Drop for LastWill<'_> {
+impl Drop for CloseOnDrop<'_> {
     fn drop(&mut self) {
         end_table(&self.0);
         self.0.retire();
-        self.0.end(Err(internals::cancelled())); // unless it said something better
+        self.0.end(Err(internals::cancelled())); // unless it set another outcome before
     }
 }
 
-/// A supervisor begins with the children it was made with. What their earlier incarnations had is kept.
+/// A supervisor begins with the children it was made with. Mailboxes of their earlier incarnations are kept.
 pub(crate) fn begin_table(shared: &Shared<'_>) {
-    let mut kids = shared.kids();
-    kids.retain(|_, kid| !kid.dynamic);
-    for kid in kids.values_mut() {
-        kid.state = ChildState::Waiting;
-        if kid.life.retired {
-            kid.life = kid.child.recipe.prepare(&kid.child);
+    let mut entries = shared.entries();
+    entries.retain(|_, entry| !entry.dynamic);
+    for entry in entries.values_mut() {
+        entry.state = ChildState::Waiting;
+        if entry.instance.retired {
+            entry.instance = entry.child.spec.prepare(&entry.child);
         }
     }
 }
 
-/// No child is left, however that came: the table says so, what was being handled is lost, and who came later is forgotten.
+/// No child is left: the table shows that, the messages being handled are lost, and children added later are removed.
 pub(crate) fn end_table(shared: &Shared<'_>) {
-    let (mut posts, mut gone) = (Vec::new(), Vec::new());
-    for kid in shared.kids().values_mut() {
-        let had_fiber = kid.state.has_fiber();
-        kid.step(Happening::StopAsked);
+    let (mut mailboxes, mut gone) = (Vec::new(), Vec::new());
+    for entry in shared.entries().values_mut() {
+        let had_fiber = entry.state.has_fiber();
+        entry.step(ChildEvent::StopAsked);
         if had_fiber {
-            kid.step(Happening::Failed);
+            entry.step(ChildEvent::Failed);
         }
-        if let Kind::Actor(post) = &kid.life.kind {
-            posts.push(post.clone());
+        if let Kind::Actor(mailbox) = &entry.instance.kind {
+            mailboxes.push(mailbox.clone());
         }
-        gone.extend(kid.dynamic.then(|| retire_life(kid)).flatten());
+        gone.extend(entry.dynamic.then(|| retire_instance(entry)).flatten());
     }
     // Not under the lock: a hook may look at us.
-    posts.into_iter().for_each(|post| post.settle(None));
+    mailboxes.into_iter().for_each(|mailbox| mailbox.settle(None));
     gone.into_iter().for_each(Kind::retire);
 }

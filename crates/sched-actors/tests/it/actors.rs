@@ -83,7 +83,7 @@ fn messages_of_one_sender_are_handled_in_the_order_they_were_sent() {
 }
 
 #[test]
-fn a_full_mailbox_makes_the_sender_wait_and_nobody_else() {
+fn a_full_mailbox_makes_only_the_sender_wait() {
     on_two_workers(|| {
         nursery(|n| {
             let (go, gate) = channel::<()>(16);
@@ -131,7 +131,7 @@ impl Actor for Answerer {
     fn handle(&mut self, question: Question, _: &mut Context<Question>) -> Result<(), TaskError> {
         match question {
             Question::Double(x, reply) => {
-                let _ = reply.send(2 * x); // whoever asked may have lost patience
+                let _ = reply.send(2 * x); // the caller may have timed out
                 Ok(())
             }
             Question::Panic(_reply) => panic!("on purpose"),
@@ -186,7 +186,7 @@ fn a_question_that_waits_when_the_actor_is_gone_for_good_is_an_error() {
 }
 
 #[test]
-fn a_question_that_nobody_answers_in_time_is_an_error() {
+fn a_question_that_is_not_answered_in_time_is_an_error() {
     nursery(|n| {
         let answerer = actor::spawn(n, "answerer", Answerer);
         let (open, gate) = oneshot::channel();
@@ -195,7 +195,7 @@ fn a_question_that_nobody_answers_in_time_is_an_error() {
         let answer = answerer.ask_timeout(|reply| Question::Double(1, reply), after);
         assert_eq!(answer, Err(AskError::TimedOut { actor: "answerer".into(), after }));
         open.send(()).unwrap();
-        assert_eq!(answerer.ask(|reply| Question::Double(2, reply)), Ok(4)); // the one nobody waited for harmed nobody
+        assert_eq!(answerer.ask(|reply| Question::Double(2, reply)), Ok(4)); // the answer that came late did no harm
         Ok(())
     })
     .unwrap();
@@ -379,7 +379,7 @@ fn nothing_is_handled_twice_and_only_what_was_being_handled_is_lost() {
 }
 
 #[test]
-fn messages_nobody_will_handle_become_dead_letters() {
+fn messages_that_will_not_be_handled_become_dead_letters() {
     let letters = Arc::new(Mutex::new(Vec::new()));
     on_two_workers(|| {
         let (go, gate) = channel::<()>(0);

@@ -100,7 +100,7 @@ fn office(shape: u64) -> Result<(), TaskError> {
             }
             Ok(())
         })?;
-        // It may have given up: that is told, and is no failure of this test.
+        // It may have given up: that is reported, and is no failure of this test.
         let _ = sup.stop();
         Ok(())
     });

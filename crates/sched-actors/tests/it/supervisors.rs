@@ -104,7 +104,7 @@ fn story(strategy: Strategy, order: Order) -> String {
 }
 
 #[test]
-fn children_start_in_order_and_stop_in_reverse_whoever_failed() {
+fn children_start_in_order_and_stop_in_reverse_however_one_ended() {
     for order in [Order::Fail, Order::Panic, Order::Return] {
         assert_eq!(
             story(Strategy::OneForAll, order).replace(&format!("{order:?} "), ""),
@@ -115,13 +115,13 @@ fn children_start_in_order_and_stop_in_reverse_whoever_failed() {
             "+a +b +c -c +b +c -c -b -a"
         );
     }
-    // Here `c` may start before or after `b` is told.
+    // Here `c` may start before or after `b` gets its order.
     let one = story(Strategy::OneForOne, Order::Fail).replace("+c ", "").replace("Fail ", "");
     assert_eq!(one, "+a +b +b -c -b -a");
 }
 
 #[test]
-fn a_failing_child_disturbs_nobody_and_its_last_words_are_kept() {
+fn a_failing_child_disturbs_no_other_and_its_last_error_is_kept() {
     let log = Log::default();
     on_two_workers(|| {
         nursery(|n| {
@@ -516,7 +516,7 @@ fn a_supervisor_that_was_cancelled_leaves_no_mailbox_open_even_if_it_never_began
         let (sup, busy, answers) = kept.into_inner().unwrap().unwrap();
         let (reply, _answer) = oneshot::channel();
         assert!(busy.try_send(reply).unwrap_err().is_gone());
-        answers.into_iter().for_each(|answer| assert!(answer.recv().is_err())); // nobody waits for the dead
+        answers.into_iter().for_each(|answer| assert!(answer.recv().is_err())); // no caller waits for an actor that is gone
         assert!(sup.wait().unwrap_err().is_cancelled());
         assert_eq!(sup.child("busy").unwrap().state, ChildState::Stopped);
         assert!(matches!(sup.restart_child("busy"), Err(SupervisorError::Over { .. })));
@@ -536,7 +536,7 @@ fn a_child_that_is_stopped_before_it_ran_is_cancelled_when_it_does() {
 }
 
 #[test]
-fn whoever_waits_for_a_supervisor_goes_on_when_its_last_child_has_ended() {
+fn a_wait_for_a_supervisor_ends_when_its_last_child_has_ended() {
     let ran = AtomicU64::new(0);
     let count = || {
         yield_now();

@@ -161,16 +161,16 @@ fn only_cluster_has_supervisors() {
 }
 
 #[test]
-fn a_treasury_answers_in_its_own_time() {
+fn a_budget_supervisor_answers_in_its_own_time() {
     let options = NurseryOptions::new().budget(Budget::ops(1_000).spawns(1)).task_budget(Budget::ops(10));
     let error = nursery_with(options, |n| {
-        let treasury = n.treasury();
+        let supervisor = n.budget_supervisor();
         let task = n.spawn(|| charge(2_000));
-        let asks = treasury.next();
-        let given = treasury.answer(asks.task.id, Answer::Recharge(Budget::ZERO.memory(1)));
+        let asks = supervisor.next();
+        let given = supervisor.answer(asks.task.id, Answer::Recharge(Budget::ZERO.memory(1)));
         assert_eq!(given, Some(Budget::ZERO), "the pool has none of that, and it would not help");
         assert!(task.is_exhausted(), "so it still waits");
-        treasury.let_go(asks.task.id);
+        supervisor.let_go(asks.task.id);
         task.join()
     })
     .unwrap_err();
@@ -201,6 +201,6 @@ fn a_child_for_whose_watcher_there_is_no_spawn_left_does_not_stay_behind() {
         let (outcome, took) = outcome.expect("no deadlock");
         let error = outcome.unwrap_err().to_string();
         assert!(error.contains("SpawnBudgetExhausted"), "{spawns} spawns: {error}");
-        assert!(took < Duration::from_secs(3600), "{spawns} spawns: somebody slept for {took:?}");
+        assert!(took < Duration::from_secs(3600), "{spawns} spawns: a task slept for {took:?}");
     }
 }

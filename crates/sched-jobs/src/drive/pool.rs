@@ -369,7 +369,7 @@ impl Shared {
             let ctx = Ctx { scheduler: self, signals: &slot.signals, id, attempt };
             let done = run(&mut work, &ctx);
             let is_plain = matches!(done, Ok(None)) && turn.begun < turn.jobs.len();
-            if !is_plain || self.is_overtaken(turn) || !slot.batch_claim.go_on() {
+            if !is_plain || self.is_overtaken(turn) || !slot.batch_claim.claim_next() {
                 turn.last = Some((work, done));
                 break;
             }

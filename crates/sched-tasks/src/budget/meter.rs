@@ -1,9 +1,11 @@
 //! A meter: what the task that runs here may still spend.
 //!
+//! Room: state. Knows numbers; knows nothing of pools.
+//!
 //! Only the strand's own thread touches it, so a charge is a few loads, tests and stores, and for a task without a budget a load and a test.
 //!
 //! # Invariants
-//! Of a task without a budget nobody looks at the numbers or changes them: whoever charges asks first whether there is one.
+//! The numbers of a task without a budget are neither read nor changed: a charge asks first whether there is one.
 //! Of a metered task no component ever shows more than `granted`. What was drawn for it is settled when it ends, `granted - left` as spent.
 //! Of what a task owes, nothing is left. `looks` is set while it owes something or was refused something.
 //! Once a task was refused what it asked for, no charge succeeds any more until its meter is settled.
@@ -44,10 +46,10 @@ pub(crate) struct Meter {
 /// What a task was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Refused {
-    pub(super) component: Component,
-    pub(super) granted: u64,
-    pub(super) wanted: u64,
-    /// Operations that were left then: nobody may spend them, and they are not spent.
+    pub(crate) component: Component,
+    pub(crate) granted: u64,
+    pub(crate) wanted: u64,
+    /// Operations that were left then: they may not be spent, and they are not spent.
     ops_kept: u64,
 }
 
@@ -78,14 +80,14 @@ impl Reading {
     }
 
     /// Gives a part of it away: as much of `wanted` as there is.
-    pub(super) fn draw(&mut self, wanted: &Budget) -> Budget {
+    pub(crate) fn draw(&mut self, wanted: &Budget) -> Budget {
         let drawn = self.left.min(wanted);
         self.left.charge(&drawn).expect("no more than there is");
         drawn
     }
 
     /// Takes over what a nursery's owner still owes.
-    pub(super) fn owe(&mut self, amount: &Budget) {
+    pub(crate) fn owe(&mut self, amount: &Budget) {
         self.owed.recharge(amount);
     }
 }
@@ -109,7 +111,7 @@ impl Meter {
     }
 
     /// The task gets no more of what it asked for: nothing can be paid from now on.
-    pub(super) fn refuse(&self, shortage: &Shortage) {
+    pub(crate) fn refuse(&self, shortage: &Shortage) {
         let (component, granted) = (shortage.component, self.granted.get()[shortage.component]);
         let ops_kept = self.ops.replace(0);
         self.refused.set(Some(Refused { component, granted, wanted: shortage.wanted, ops_kept }));
@@ -124,11 +126,11 @@ impl Meter {
     }
 
     /// What it was refused.
-    pub(super) fn refused(&self) -> Option<Refused> {
+    pub(crate) fn refused(&self) -> Option<Refused> {
         self.refused.get()
     }
 
-    /// Whether the task must not go on before somebody has looked at its meter.
+    /// Whether the task must not go on before its meter is checked.
     #[inline(always)]
     pub(crate) fn needs_look(&self) -> bool {
         self.looks.get()
@@ -146,7 +148,7 @@ impl Meter {
         self.metered.get()
     }
 
-    /// Charges nobody while `body` runs: it works for the runtime.
+    /// Charges no task while `body` runs: it works for the runtime.
     pub(crate) fn while_off<R>(&self, body: impl FnOnce() -> R) -> R {
         struct On<'a>(&'a Cell<bool>, bool);
         impl Drop for On<'_> {
@@ -232,7 +234,7 @@ impl Meter {
     }
 
     /// The same, but it goes on with nothing. What it owes it still owes.
-    pub(super) fn end_and_wait(&self) -> Settlement {
+    pub(crate) fn end_and_wait(&self) -> Settlement {
         let (owed, refused) = (self.owed.get(), self.refused.get());
         let settlement = self.end();
         self.begin(&Budget::ZERO);
@@ -242,7 +244,7 @@ impl Meter {
     }
 
     /// Takes back operations that were paid and not done.
-    pub(super) fn unpay_ops(&self, ops: u64) {
+    pub(crate) fn unpay_ops(&self, ops: u64) {
         self.ops.set(self.ops.get().saturating_add(ops).min(self.granted.get().ops));
     }
 
@@ -360,7 +362,7 @@ impl Meter {
         false
     }
 
-    /// Bytes were freed. They may have been somebody else's: nobody gets back more than was granted.
+    /// Bytes were freed. They may have been another task's: no task gets back more than was granted.
     #[inline]
     pub(crate) fn freed(&self, bytes: u64) {
         let owed = self.owed.get();
@@ -373,7 +375,7 @@ impl Meter {
     }
 
     /// What it owes.
-    pub(super) fn owed(&self) -> Budget {
+    pub(crate) fn owed(&self) -> Budget {
         self.owed.get()
     }
 }

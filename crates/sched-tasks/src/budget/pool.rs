@@ -1,5 +1,7 @@
 //! A nursery's pool: what it was granted, and where that is now.
 //!
+//! Room: values.
+//!
 //! # Invariant
 //! For every component with a limit: `granted == left + out + spent`. Nothing is made and nothing is lost, whatever the order of
 //! draws, returns, charges and recharges.
@@ -25,7 +27,7 @@ pub struct Pool {
     spent: Budget,
 }
 
-/// What somebody who drew from a pool brings back.
+/// What comes back of a draw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Settlement {
     /// What was not used.
@@ -115,7 +117,7 @@ impl Pool {
         self.check();
     }
 
-    /// An amount that somebody further out gave goes through this pool to whoever asked: it will be settled here like a draw.
+    /// An amount that a nursery further out gave goes through this pool to the task that asked: it will be settled here like a draw.
     pub fn pass_down(&mut self, amount: &Budget) {
         self.granted.recharge(amount);
         self.out.recharge(amount);
@@ -127,7 +129,7 @@ impl Pool {
         self.check();
     }
 
-    /// Somebody who had drawn is gone and will never settle: what is out when the pool closes is spent.
+    /// A task that had drawn is gone and will never settle: what is out when the pool closes is spent.
     fn forfeit(&mut self) {
         for component in Component::ALL {
             if self.granted[component] != UNLIMITED {
@@ -137,7 +139,7 @@ impl Pool {
         }
     }
 
-    /// A new period: it has `budget` again. What is left from the last one is not saved; what is out stays with those who drew it, so that in the long run no more
+    /// A new period: it has `budget` again. What is left from the last one is not saved; what is out stays with those that drew it, so that in the long run no more
     /// than one budget a period is spent. Memory is a level, not a flow: it comes back when it is freed.
     pub fn replenish(&mut self, budget: &Budget) {
         let mut missing = budget.saturating_sub(&self.left);

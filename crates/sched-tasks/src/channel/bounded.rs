@@ -1,17 +1,22 @@
-//! A channel with a buffer: a lock-free ring, and two lines of those who wait for it.
+//! A channel with a buffer: a lock-free ring, and two queues of waiters.
+//!
+//! Room: driver.
 //!
 //! # Invariant
-//! While a value is in the ring and a receiver waits, some receiver is awake that will look into the ring before it waits or leaves. While there
-//! is room and a sender waits, some sender is. So nobody sleeps beside what it waits for.
+//! While a value is in the ring and a receiver waits, some receiver is awake that will look into the ring before it
+//! waits or leaves. While there is room and a sender waits, some sender is. So no waiter sleeps while what it waits for
+//! is there.
 //!
 //! # Why it holds
-//! No value is handed over: to be claimed is a hint, and the claimed one tries the ring like everybody else. For receivers (senders are the mirror):
+//! No value is handed over: a claim is a hint, and the claimed waiter tries the ring like every other. For receivers
+//! (senders are the mirror):
 //!
-//! - Every push is followed by one `wake_one`. By the line's first invariant it sees every receiver that found the ring empty before the push; and one that found
-//!   it non-empty takes its wait back and tries again.
-//! - A wake claims one live wait. Waits that timed out or were cancelled are over, cannot be claimed, and the wake goes to the next.
-//! - A claimed receiver tries the ring. It takes one value, as one push paid for one wake; or it finds the ring empty, and then owes nothing to
-//!   anybody: whoever took the value was awake, and every later push has a wake of its own.
+//! - Every push is followed by one `wake_one`. By the wait queue's first invariant it sees every receiver that found
+//!   the ring empty before the push; and one that found it non-empty takes its wait back and tries again.
+//! - A wake claims one live wait. Waits that timed out or were cancelled cannot be claimed, and the wake goes to the next.
+//! - A claimed receiver tries the ring. It takes one value, because one push made one wake; or it finds the ring empty.
+//!   Then it need not wake another: the receiver that took the value was awake, and every later push has a wake of its
+//!   own.
 //! - A claimed receiver that will not try (a future that is dropped, a select that took another case) passes the claim on: `pass_on_recv` wakes the next if
 //!   the ring is not empty.
 //!
@@ -22,18 +27,18 @@
 use mech_sync::{Ring, WaitToken};
 
 use super::error::{TryRecvError, TrySendError};
-use crate::line::Line;
+use crate::wait_queue::WaitQueue;
 
 #[derive(Debug)]
 pub(crate) struct Bounded<T> {
     ring: Ring<T>,
-    receivers: Line,
-    senders: Line,
+    receivers: WaitQueue,
+    senders: WaitQueue,
 }
 
 impl<T> Bounded<T> {
     pub(super) fn new(capacity: usize) -> Self {
-        Self { ring: Ring::new(capacity), receivers: Line::new(), senders: Line::new() }
+        Self { ring: Ring::new(capacity), receivers: WaitQueue::new(), senders: WaitQueue::new() }
     }
 
     #[inline(always)]
@@ -54,7 +59,7 @@ impl<T> Bounded<T> {
             if !self.ring.is_closed() {
                 return Err(empty);
             }
-            self.take().ok_or(TryRecvError::Closed) // closed before this look, so nothing comes after it
+            self.take().ok_or(TryRecvError::Closed) // closed before this attempt, so nothing comes after it
         })
     }
 

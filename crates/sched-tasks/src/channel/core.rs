@@ -1,12 +1,15 @@
 //! What every kind of channel can do, and how fibers and threads wait for it.
 //!
+//! Room: driver.
+//!
 //! # Invariant
-//! A value is in the hands of the sender, in the channel, or in the hands of the receiver; never nowhere and never in two places. An operation that unwinds
-//! has not taken anything from the channel.
+//! A value belongs to the sender, to the channel, or to the receiver; never to none and never to two. An operation that
+//! unwinds has not taken anything from the channel.
 //!
 //! # Why it holds
-//! An operation *tries*; if that fails it *enlists* its token and looks once more; then it waits. It unwinds only on entry and after
-//! [`End::Cancelled`], when nobody had claimed its token and it has been taken off the list. If it was claimed it tries again, cancelled or not.
+//! An operation *tries*; if that fails it *enlists* its token and tries once more; then it waits. It unwinds only on
+//! entry and after [`End::Cancelled`], when its token was not claimed and has been taken off the list. If it was
+//! claimed it tries again, cancelled or not.
 
 use std::time::Instant;
 
@@ -25,7 +28,7 @@ use crate::{
 
 /// The three kinds of channel.
 #[derive(Debug)]
-#[allow(clippy::large_enum_variant)] // one to a channel, and behind an `Arc`
+#[allow(clippy::large_enum_variant)] // one per channel, and behind an `Arc`
 pub(crate) enum Core<T> {
     Bounded(Bounded<T>),
     Unbounded(Unbounded<T>),
@@ -82,7 +85,7 @@ impl<T> Core<T> {
         }
     }
 
-    /// A sender's wait ended elsewhere: it is off the list, and has its value again.
+    /// A sender's wait ended without a claim here: it is off the list, and has its value again.
     pub(crate) fn leave_send(&self, token: WaitToken, code: u16, slot: &mut Option<T>) {
         match self {
             Self::Bounded(channel) => channel.leave_send(),
@@ -91,7 +94,7 @@ impl<T> Core<T> {
         }
     }
 
-    /// A receiver's wait ended elsewhere: it is off the list.
+    /// A receiver's wait ended without a claim here: it is off the list.
     pub(crate) fn leave_recv(&self) {
         match self {
             Self::Bounded(channel) => channel.leave_recv(),
@@ -116,7 +119,7 @@ impl<T> Core<T> {
         }
     }
 
-    /// A sender was claimed and goes away.
+    /// A sender was claimed and will not send.
     pub(crate) fn pass_on_send(&self, token: WaitToken, code: u16, slot: &mut Option<T>) {
         match self {
             Self::Bounded(channel) => channel.pass_on_send(),
@@ -125,7 +128,7 @@ impl<T> Core<T> {
         }
     }
 
-    /// A receiver was claimed and goes away.
+    /// A receiver was claimed and will not receive.
     pub(crate) fn pass_on_recv(&self, token: WaitToken) {
         match self {
             Self::Bounded(channel) => channel.pass_on_recv(),
@@ -179,7 +182,7 @@ impl<T> Core<T> {
                 }
             }
         }
-        Ok(()) // a receiver took it out of our hands
+        Ok(()) // a receiver took the value
     }
 
     /// Receives, waiting until there is something.
@@ -194,7 +197,8 @@ impl<T> Core<T> {
         }
     }
 
-    /// Inlined for the reason that [`Strand::wait`] is: most receivers wait, and two wrong guesses cost more than all of this.
+    /// Inlined for the same reason as [`Strand::wait`]: most receivers wait, and two mispredicted branches cost more
+    /// than all of this.
     #[inline(always)]
     fn recv_slowly(&self, strand: &Strand, deadline: Option<Instant>) -> Result<T, RecvTimeoutError> {
         let seen = match self {
@@ -246,7 +250,7 @@ impl<T> Core<T> {
 
     // ---- about the channel ----
 
-    /// Lets nothing more be sent. True for whoever closed it.
+    /// Lets nothing more be sent. True for the caller that closed it.
     pub(super) fn close(&self) -> bool {
         match self {
             Self::Bounded(channel) => channel.close(),

@@ -1,4 +1,6 @@
-//! What a channel says when it cannot do what it was asked. What could not be sent comes back.
+//! Errors of channels. A value that could not be sent comes back.
+//!
+//! Room: values.
 
 use std::{error::Error, fmt};
 
@@ -24,9 +26,9 @@ pub struct SendError<T>(pub T);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum TrySendError<T> {
-    /// There is no room now, or nobody who receives.
+    /// There is no room now, or no receiver waits (capacity 0).
     Full(T),
-    /// Nobody will ever receive.
+    /// No receiver is left, or the channel was closed.
     Closed(T),
 }
 
@@ -43,7 +45,7 @@ pub enum TrySendError<T> {
 pub enum SendTimeoutError<T> {
     /// There was no room in time.
     Timeout(T),
-    /// Nobody will ever receive.
+    /// No receiver is left, or the channel was closed.
     Closed(T),
 }
 

@@ -1,11 +1,13 @@
 //! Waiting for a channel in a future.
 //!
+//! Room: driver.
+//!
 //! # Invariant
 //! A future that is dropped has sent or received its value, or has left the channel as if it had never asked.
 //!
 //! # Why it holds
-//! Its wait is claimed or taken back, by one CAS. Taken back: the token is off the list and an offered value is back in the future. Claimed: what it was claimed
-//! for is passed on to the next one who waits.
+//! Its wait is claimed or taken back, by one CAS. Taken back: the token is off the list and an offered value is back in
+//! the future. Claimed: the claim is passed on to the next waiter.
 
 use std::{
     future::Future,
@@ -59,7 +61,7 @@ impl<T> Future for SendFuture<'_, T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        // A rendezvous holds the value of one that waits.
+        // A rendezvous channel holds the value of a sender that waits.
         assert!(
             this.slot.is_some() || this.wait.is_some(),
             "`send_async` was polled after its value was sent or given back"
@@ -130,7 +132,7 @@ impl<T> Future for RecvFuture<'_, T> {
         }
         let polled = this.proceed(cx);
         if polled.is_ready() {
-            this.paid = false; // polled again, it is for the next value, which costs anew
+            this.paid = false; // polled again, it is for the next value, which is charged again
             strand.turn.count();
         }
         polled

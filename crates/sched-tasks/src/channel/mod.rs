@@ -1,11 +1,13 @@
 //! Channels: values from many senders to many receivers, fibers, threads and futures alike.
 //!
+//! Room: interface.
+//!
 //! | file | one idea |
 //! |---|---|
 //! | `core` | how an operation tries, enlists, waits, and never loses a value |
-//! | `bounded` | a lock-free ring and two lines of those who wait |
+//! | `bounded` | a lock-free ring and two queues of waiters |
 //! | `unbounded` | a queue that grows |
-//! | `rendezvous` | no buffer: both sides meet |
+//! | `rendezvous` | no buffer: sender and receiver meet |
 //! | `future` | the same for futures |
 
 mod bounded;
@@ -35,10 +37,10 @@ pub use self::{
 use policy_admission::ChannelPermit;
 
 use crate::{
-    authority,
-    drive::clock,
     error::TaskError,
+    kernel::clock,
     strand::panics,
+    strand::rights,
     strand::room::{self, LentGuard},
     strand::{self, Strand},
 };
@@ -73,8 +75,8 @@ use crate::{
 /// ```
 ///
 /// # Panics
-/// Not as such; but a task whose nursery may not open another channel, or not one so large, ends here with [`Reason::NotAllowed`](crate::Reason::NotAllowed). See
-/// [`try_channel`].
+/// Not as such; but a task whose nursery may not open another channel, or not one so large, ends here with
+/// [`Reason::NotAllowed`](crate::Reason::NotAllowed). See [`try_channel`].
 pub fn channel<T: Send>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     try_channel(capacity).unwrap_or_else(|error| strand::current().fail(error))
 }
@@ -83,12 +85,13 @@ pub fn channel<T: Send>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 pub fn try_channel<T: Send>(capacity: usize) -> Result<(Sender<T>, Receiver<T>), TaskError> {
     let permits = strand::with(|strand| {
         strand.ensure_room();
-        authority::permit_channel(strand, capacity as u64)
+        rights::permit_channel(strand, capacity as u64)
     })?;
     Ok(ends(Core::bounded(capacity), permits))
 }
 
-/// A channel that takes as many values as there is memory for: sending never waits for a receiver. A sender that never stops lets others run now and then, as with every operation.
+/// A channel that takes as many values as there is memory for: sending never waits for a receiver. A sender that never
+/// stops yields now and then, as with every operation.
 ///
 /// ```
 /// let (tx, rx) = bursar::unbounded();
@@ -107,7 +110,7 @@ pub fn unbounded<T: Send>() -> (Sender<T>, Receiver<T>) {
 pub fn try_unbounded<T: Send>() -> Result<(Sender<T>, Receiver<T>), TaskError> {
     let permits = strand::with(|strand| {
         strand.ensure_room();
-        authority::permit_channel(strand, u64::MAX)
+        rights::permit_channel(strand, u64::MAX)
     })?;
     Ok(ends(Core::unbounded(), permits))
 }
@@ -172,7 +175,7 @@ impl<T> Sender<T> {
         self.core().try_send(value)
     }
 
-    /// As `try_send`, for the runtime's own news: nobody is charged for it.
+    /// As `try_send`, for messages of the runtime itself: no task is charged.
     pub(crate) fn put(&self, value: T) -> bool {
         self.core().try_send(value).is_ok()
     }
@@ -184,7 +187,7 @@ impl<T> Sender<T> {
     ///
     /// let (tx, rx) = bursar::channel(1);
     /// assert!(tx.send_timeout(1, Duration::from_millis(1)).is_ok());
-    /// assert!(tx.send_timeout(2, Duration::from_millis(1)).is_err()); // nobody receives
+    /// assert!(tx.send_timeout(2, Duration::from_millis(1)).is_err()); // no task receives
     /// # drop(rx);
     /// ```
     pub fn send_timeout(&self, value: T, time: Duration) -> Result<(), SendTimeoutError<T>> {
@@ -321,7 +324,8 @@ impl<T> Receiver<T> {
 macro_rules! both_ends {
     ($end:ident, $count:ident) => {
         impl<T> $end<T> {
-            /// Closes the channel: sending fails from now on, and receiving when it is empty. True for whoever closed it first.
+            /// Closes the channel: sending fails from now on, and receiving when it is empty. True for the caller that
+            /// closed it first.
             ///
             /// ```
             /// let (tx, rx) = bursar::channel(1);

@@ -1,16 +1,19 @@
 //! A channel without a buffer: a sender and a receiver meet, or wait.
 //!
+//! Room: driver.
+//!
 //! # Invariant
-//! A value passes from one sender to one receiver, once both have committed. Whoever was claimed has committed; whoever took its wait back has not, and
-//! a sender then has its value again.
+//! A value passes from one sender to one receiver, once both have committed. A side that was claimed has committed; a
+//! side that took its wait back has not, and a sender then has its value again.
 //!
 //! # Why it holds
-//! Everything happens under one lock. A waiting sender's value lies in its offer. Who finds a counterpart claims it and moves the value in one go: out of the offer, or into
-//! `delivered` under the receiver's waiter, where the receiver fetches it before its waiter can wait again. An offer whose wait is over stays where it is until
-//! its owner takes it back, so a stale claim cannot lose a value.
+//! Everything happens under one lock. A waiting sender's value is in its offer. The side that finds a counterpart
+//! claims it and moves the value in one step: out of the offer, or into `delivered` under the receiver's waiter, where
+//! the receiver fetches it before its waiter can wait again. An offer whose wait has ended stays where it is until its
+//! owner takes it back, so a stale claim cannot lose a value.
 //!
-//! Nobody enlists while a live counterpart waits: of two that come together the second sees the first. Only a select, which waits in several
-//! places, may have to start again because of that.
+//! No side enlists while a live counterpart waits: of two that come together the second sees the first. Only a select,
+//! which waits in several channels, may have to start again because of that.
 //!
 //! A future that is dropped after it was claimed leaves its value to the next receiver, or to `orphans`, which receivers take from first.
 
@@ -20,8 +23,8 @@ use mech_sync::{SpinLock, WaitToken, Waiter, Wake};
 
 use super::error::{TryRecvError, TrySendError};
 use crate::{
-    line::{Claimed, Waits},
     strand,
+    wait_queue::{Claimed, WaitList},
 };
 
 #[derive(Debug)]
@@ -32,7 +35,7 @@ pub(crate) struct Rendezvous<T> {
 #[derive(Debug)]
 struct State<T> {
     offers: VecDeque<Offer<T>>,
-    receivers: Waits,
+    receivers: WaitList,
     delivered: VecDeque<(&'static Waiter, T)>,
     orphans: VecDeque<T>,
     closed: bool,
@@ -75,7 +78,7 @@ impl<T> Rendezvous<T> {
         Self {
             state: SpinLock::new(State {
                 offers: VecDeque::new(),
-                receivers: Waits::new(),
+                receivers: WaitList::new(),
                 delivered: VecDeque::new(),
                 orphans: VecDeque::new(),
                 closed: false,
@@ -143,7 +146,7 @@ impl<T> Rendezvous<T> {
         ready
     }
 
-    /// The wait is over, claimed or not: the value comes back unless a receiver took it.
+    /// The wait has ended, claimed or not: the value comes back unless a receiver took it.
     pub(super) fn retract(&self, token: WaitToken, code: u16, slot: &mut Option<T>) {
         if slot.is_none() {
             *slot = self.state.lock().retract(token, code);

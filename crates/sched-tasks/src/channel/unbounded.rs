@@ -1,11 +1,13 @@
-//! A channel without a limit: a queue and those who wait for it, under one lock.
+//! A channel without a limit: a queue and its waiters, under one lock.
+//!
+//! Room: driver.
 //!
 //! # Invariant
 //! While a value is in the queue and a receiver waits, some receiver is awake that will look into the queue before it waits or leaves.
 //!
 //! # Why it holds
-//! As in `bounded`; only that a receiver looks and enlists under the same lock under which a sender leaves its value and claims a receiver, so that neither
-//! passes the other by.
+//! As in `bounded`, except that a receiver looks and enlists under the same lock under which a sender leaves its value
+//! and claims a receiver. So neither can miss the other.
 //!
 //! The queue grows by blocks: what is in it is never moved, so the lock is held for a few instructions however much waits.
 
@@ -14,7 +16,7 @@ use std::collections::VecDeque;
 use mech_sync::{SpinLock, WaitToken};
 
 use super::error::{TryRecvError, TrySendError};
-use crate::line::{Claimed, Waits};
+use crate::wait_queue::{Claimed, WaitList};
 
 /// Values in a block.
 const BLOCK: usize = 64;
@@ -30,7 +32,7 @@ struct State<T> {
     /// An empty block to be used next.
     spare: Option<VecDeque<T>>,
     len: usize,
-    receivers: Waits,
+    receivers: WaitList,
     closed: bool,
 }
 
@@ -64,7 +66,7 @@ impl<T> State<T> {
 
 impl<T> Unbounded<T> {
     pub(super) fn new() -> Self {
-        let state = State { blocks: VecDeque::new(), spare: None, len: 0, receivers: Waits::new(), closed: false };
+        let state = State { blocks: VecDeque::new(), spare: None, len: 0, receivers: WaitList::new(), closed: false };
         Self { state: SpinLock::new(state) }
     }
 

@@ -1,22 +1,13 @@
-//! The only room with effects: threads, clocks and sleep.
+//! The loops of a runtime: threads that run tasks, and how they start and stop.
+//!
+//! Room: driver. Knows threads, fibers and sleep; knows nothing of what users hold of a nursery.
 
-pub(crate) mod chance;
-pub(crate) mod clock;
-pub(crate) mod give_way;
-pub(crate) mod log;
 mod overflow_cleanup;
-mod pending_ends;
 mod permit;
+mod raw;
 pub(crate) mod runtime;
 mod search;
 pub(crate) mod seeded;
-pub(crate) mod shared;
-pub(crate) mod stacks;
-pub(crate) mod stats;
 mod stepwise;
 pub(crate) mod thread_task;
-pub(crate) mod trace;
-pub(crate) mod unblock;
-mod view;
-pub(crate) mod watchdog;
-pub(crate) mod worker;
+mod worker;

@@ -1,40 +1,44 @@
-//! A task that overflowed its stack, and whose frames may be skipped, is put to rest. See `raw::overflow` for whose may be.
+//! A task that overflowed its stack, and whose frames may be skipped, is ended. See `raw::overflow` for whose may be skipped.
+//!
+//! Room: driver. Knows lost stacks; which may be lost without harm is `raw/overflow.rs`.
 //!
 //! # Invariant
 //! A lost task is counted as ended only after everything that its lost frames waited for has ended. So whatever borrows from those frames, or from frames around them, is
 //! gone first.
 //!
 //! # Why it holds
-//! The stack is quarantined with its content as it was, and its strand knows the open nurseries and joins on it, innermost first. An cleaner, a task on another
+//! The stack is quarantined with its content as it was, and its strand knows the open nurseries and joins on it, innermost first. A cleanup, on another
 //! stack, waits for each in turn.
 
 use std::rc::Rc;
 
-use super::{stats, worker::Worker};
 use crate::{
     error::{Reason, TaskError},
-    raw::{
+    kernel::{
         current::{self, StrandRef},
         scope::{self, Unfinished},
+        thread,
+        worker::Worker,
     },
-    strand::{self, Strand, Woken},
+    stats,
+    strand::{Strand, Woken},
 };
 
 impl Worker {
     /// A task overflowed its stack. The stack is quarantined; but frames on it may have started tasks that borrow from it and from
-    /// frames around. An cleaner waits for those in the frames' place, and then ends the task.
+    /// frames around. A cleanup waits for those in the frames' place, and then ends the task.
     #[cold]
-    pub(super) fn bury(self: &Rc<Self>, key: u32, strand: StrandRef, worker_strand: &Strand) {
+    pub(super) fn clean_up_overflow(self: &Rc<Self>, key: u32, strand: StrandRef, worker_strand: &Strand) {
         stats::add(&self.slot().counters.overflows, 1);
         self.vacant.borrow_mut().push(key);
-        // Its place is taken by whichever fiber is made next; its waiter is never used again, so late wakes find nobody.
+        // Its place is taken by whichever fiber is made next; its waiter is never used again, so late wakes do nothing.
         let stack_bytes = strand.stack_bytes;
         self.lost_stacks.set(true);
         if scope::unfinished(&strand).next().is_none() {
             // Nothing to wait for, so no stack is needed: there may be none left.
-            let thread = strand::for_thread_here();
-            current::enter(&thread, || end_lost(&strand, stack_bytes, &thread));
-            return strand::retire_thread(&thread);
+            let here = thread::for_thread_here();
+            current::enter(&here, || end_lost(&strand, stack_bytes, &here));
+            return thread::retire_thread(&here);
         }
         self.cleanups.borrow_mut().push_back(Box::new(move |cleaner| {
             for frame in scope::unfinished(&strand) {
@@ -53,11 +57,11 @@ impl Worker {
             }
             end_lost(&strand, stack_bytes, cleaner);
         }));
-        self.attend_cleanups(worker_strand);
+        self.start_cleanups(worker_strand);
     }
 
-    /// Finds a fiber for the cleaners that wait for one.
-    pub(super) fn attend_cleanups(self: &Rc<Self>, worker_strand: &Strand) {
+    /// Finds a fiber for the cleanups that wait for one.
+    pub(super) fn start_cleanups(self: &Rc<Self>, worker_strand: &Strand) {
         if !self.cleanups.borrow().is_empty()
             && let Ok(key) = self.idle_fibers.pop_back().map_or_else(|| self.new_fiber(0), Ok)
         {

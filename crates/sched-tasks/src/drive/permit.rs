@@ -1,4 +1,6 @@
-//! Who may start the threads of a runtime.
+//! Whether the threads of a runtime may start.
+//!
+//! Room: driver. Knows capabilities; knows nothing of how threads start.
 //!
 //! # Invariant
 //! Where a profile wants everything by name, the runtime's own or that of the task that builds it, no thread starts without a `CapExecutor` of the ledger that counts there.

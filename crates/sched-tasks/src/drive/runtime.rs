@@ -1,12 +1,16 @@
 //! Making a runtime, and running something on it.
+//!
+//! Room: interface. Knows threads and options; how a worker runs is `drive/worker.rs`.
 
 use std::{
     cell::Cell,
-    panic::Location,
     rc::Rc,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        atomic::{
+            AtomicBool,
+            Ordering::{Relaxed, Release},
+        },
     },
     thread::JoinHandle,
     time::Duration,
@@ -16,31 +20,30 @@ use mech_fiber::{SlabOptions, StackError};
 use mech_sync::{Deque, Idle, Injector};
 use policy_admission::{Cap, CapExecutor, ExecutorPermit, Lease, Ledger, Profile};
 
-use super::{
-    chance::{Divergence, Plan},
-    clock::Clock,
-    log::{self, Log, Logged},
-    seeded::{self, Options, Seeded},
-    shared::{Ended, Shared, WorkerSlot},
-    stacks::Stacks,
-    stats::{Counters, Stats},
-    trace::Trace,
-    unblock::Pool,
-    watchdog::{Hook, Stuck, Watchdog, Watched},
-    worker::Worker,
-};
 use crate::{
     MAX_WORKERS,
+    chance::Plan,
     decide::VictimStrategy,
-    error::{BuildError, RunError, TaskError},
-    nursery::Groups,
-    options::NurseryOptions,
+    error::BuildError,
+    kernel::{
+        clock::Clock,
+        groups::Groups,
+        log::{self, Log, Logged},
+        seeded::{Options, Seeded},
+        shared::{Ended, Shared, WorkerSlot},
+        strand::DEFAULT_YIELD_INTERVAL,
+        task::Runnable,
+        watchdog::{Hook, Stuck, Watchdog, Watched},
+        worker::Worker,
+        worker_set::WorkerSet,
+    },
     places,
-    raw::{overflow, task::Runnable, worker_set::WorkerSet},
-    scope::{self, Nursery},
-    strand::panics,
-    strand::room::in_own_frame,
-    strand::{self, Strand},
+    raw::overflow,
+    stacks::Stacks,
+    stats::{Counters, Stats},
+    strand::{self, Strand, panics},
+    threads::Pool,
+    trace::Trace,
 };
 
 /// Workers with their stacks, queues and timers.
@@ -138,7 +141,7 @@ impl Builder {
         self
     }
 
-    /// Whom an idle worker robs.
+    /// From which worker an idle worker steals.
     pub fn victims(mut self, strategy: VictimStrategy) -> Self {
         self.strategy = strategy;
         self
@@ -179,7 +182,7 @@ impl Builder {
 
     /// How long a task may hold its worker without a checkpoint before it counts as stuck, at least 4 ms. Default: one second.
     ///
-    /// A stuck task is counted ([`WorkerStats::stuck`](crate::WorkerStats::stuck)), remembered ([`Runtime::stuck`]) and told of
+    /// A stuck task is counted ([`WorkerStats::stuck`](crate::WorkerStats::stuck)), remembered ([`Runtime::stuck`]) and reported
     /// ([`Builder::on_stuck`]), and other workers take what its worker has not started. It is not stopped: there is no preemption. Watching costs
     /// a task two stores when it begins or goes on, and an idle runtime nothing.
     ///
@@ -187,12 +190,12 @@ impl Builder {
     /// use std::{sync::mpsc, time::Duration};
     /// use bursar::Runtime;
     ///
-    /// let (tell, told) = mpsc::channel();
+    /// let (report, reported) = mpsc::channel();
     /// let runtime = Runtime::builder()
     ///     .watchdog(Duration::from_millis(20))
-    ///     .on_stuck(move |stuck| _ = tell.send(stuck.clone()))
+    ///     .on_stuck(move |stuck| _ = report.send(stuck.clone()))
     ///     .build()?;
-    /// let stuck = runtime.run(move || told.recv().unwrap())?; // blocks the thread, not only the task
+    /// let stuck = runtime.run(move || reported.recv().unwrap())?; // blocks the thread, not only the task
     /// assert!(stuck.for_at_least >= Duration::from_millis(20));
     /// assert_eq!(stuck.spawned_at.file(), file!());
     /// assert_eq!(runtime.stats().total().stuck, 1);
@@ -203,13 +206,13 @@ impl Builder {
         self
     }
 
-    /// Nobody watches for stuck tasks.
+    /// No watchdog: stuck tasks are not noticed.
     pub fn no_watchdog(mut self) -> Self {
         self.watchdog = None;
         self
     }
 
-    /// Whom to tell of a stuck task, instead of standard error: once, and again whenever the time it holds its worker has doubled. Called on the thread that
+    /// What to call with a stuck task, instead of a line on standard error: once, and again whenever the time it holds its worker has doubled. Called on the thread that
     /// also keeps the time for `sleep` and deadlines, so it should be quick.
     pub fn on_stuck(mut self, hook: impl Fn(&Stuck) + Send + Sync + 'static) -> Self {
         self.on_stuck = Hook(Arc::new(hook));
@@ -377,7 +380,7 @@ impl Builder {
             yield_interval: self
                 .profile
                 .and_then(|profile| profile.yield_interval())
-                .map_or(strand::DEFAULT_YIELD_INTERVAL, u32::from),
+                .map_or(DEFAULT_YIELD_INTERVAL, u32::from),
             stopping: AtomicBool::new(false),
             process: std::process::id(),
             spins: workers > 1 && !self.is_seeded,
@@ -415,42 +418,6 @@ impl Runtime {
     /// One worker per CPU, and all defaults.
     pub fn new() -> Result<Self, BuildError> {
         Builder::default().build()
-    }
-
-    /// Runs `root` as a task and blocks the caller until it has ended. It may borrow from the caller, and block without blocking a worker.
-    #[track_caller]
-    pub fn run<F, T>(&self, root: F) -> Result<T, RunError>
-    where
-        F: FnOnce() -> T + Send,
-        T: Send,
-    {
-        run_on(self.shared, Location::caller(), NurseryOptions::of_root(self.shared), root)
-    }
-
-    /// The same in a nursery that is like `options` say.
-    #[track_caller]
-    pub fn run_with<F, T>(&self, options: NurseryOptions, root: F) -> Result<T, RunError>
-    where
-        F: FnOnce() -> T + Send,
-        T: Send,
-    {
-        run_on(self.shared, Location::caller(), options, root)
-    }
-
-    /// Opens a nursery whose tasks run here. Its body runs on the caller's thread.
-    pub fn nursery<'env, F, T>(&self, body: F) -> Result<T, TaskError>
-    where
-        F: for<'scope> FnOnce(&'scope Nursery<'scope, 'env>) -> Result<T, TaskError>,
-    {
-        self.nursery_with(NurseryOptions::new(), body)
-    }
-
-    /// The same, as `options` say.
-    pub fn nursery_with<'env, F, T>(&self, options: NurseryOptions, body: F) -> Result<T, TaskError>
-    where
-        F: for<'scope> FnOnce(&'scope Nursery<'scope, 'env>) -> Result<T, TaskError>,
-    {
-        seeded::run(self.shared, || scope::open(self.shared, options, body))
     }
 
     /// What happened in the last run of a [seeded](Builder::seeded) runtime. Empty if there was none, or if it is not seeded.
@@ -501,7 +468,7 @@ impl Runtime {
     pub fn set_stealing(&self, index: usize, allowed: bool) -> bool {
         self.shared.workers.get(index).is_some_and(|worker| {
             worker.may_steal.store(allowed, Relaxed);
-            worker.inbox.ring(); // it may sleep by the old rule
+            worker.inbox.notify(); // it may sleep by the old rule
             true
         })
     }
@@ -511,7 +478,7 @@ impl Runtime {
     pub fn fail_worker(&self, index: usize) {
         let worker = &self.shared.workers[index];
         worker.fails_next.store(true, Relaxed);
-        worker.inbox.ring();
+        worker.inbox.notify();
     }
 
     pub(crate) fn shared(&self) -> &'static Shared {
@@ -519,10 +486,33 @@ impl Runtime {
     }
 }
 
+impl Shared {
+    /// Ends everything that runs here, then the threads.
+    fn stop(&'static self, threads: Vec<JoinHandle<()>>) {
+        self.end_groups(); // while there are workers
+        self.stopping.store(true, Release);
+        self.idle.notify_all();
+        self.workers.iter().for_each(|worker| worker.inbox.notify());
+        for (thread, worker) in threads.into_iter().zip(&self.workers) {
+            let may_end = worker.ended.wait();
+            if may_end && thread.join().is_err() {
+                eprintln!("bursar: a worker ended by a panic that could not be contained");
+            }
+        }
+        if let Some(seeded) = &self.seeded {
+            seeded.set_worker_set(None);
+        }
+        self.clock.stop();
+        self.pool.stop();
+        self.workers.iter().for_each(|worker| places::give_inbox(worker.inbox));
+        self.stacks.retire();
+    }
+}
+
 impl Drop for Runtime {
     fn drop(&mut self) {
         if self.shared.check_process().is_err() {
-            return std::mem::forget(std::mem::take(&mut self.threads)); // a fork: nobody is there to be joined
+            return std::mem::forget(std::mem::take(&mut self.threads)); // a fork: there is no thread to be joined
         }
         let (shared, threads) = (self.shared, std::mem::take(&mut self.threads));
         // A task that has the last handle cannot wait for itself: it is cancelled like the others, and a thread sees to the rest.
@@ -547,30 +537,6 @@ impl std::fmt::Debug for Runtime {
     }
 }
 
-/// Runs `root` as a task of `shared`.
-pub(crate) fn run_on<F, T>(
-    shared: &'static Shared,
-    site: &'static Location<'static>,
-    options: NurseryOptions,
-    root: F,
-) -> Result<T, RunError>
-where
-    F: FnOnce() -> T + Send,
-    T: Send,
-{
-    strand::with(Strand::checkpoint);
-    // In a frame of its own, made when there is room for it.
-    in_own_frame(|| {
-        shared.check_process()?;
-        let body = || scope::open(shared, options, |nursery| nursery.spawn_at(site, root).join());
-        let outcome = seeded::run(shared, body);
-        if let Some(Divergence { at, expected, found }) = shared.seeded.as_ref().and_then(|seeded| seeded.diverged()) {
-            return Err(RunError::Diverged { at, expected: expected.into(), found: found.into() });
-        }
-        outcome.map_err(RunError::Task)
-    })
-}
-
 /// The virtual workers of a seeded runtime. They share one thread, and so the count of its unwindings.
 fn worker_set(shared: &'static Shared, deques: Vec<(Deque<Runnable>, Deque<Runnable>)>) -> WorkerSet {
     let stopped_unwinding = Rc::<Cell<u32>>::default();
@@ -582,7 +548,7 @@ fn worker_set(shared: &'static Shared, deques: Vec<(Deque<Runnable>, Deque<Runna
     WorkerSet::rest(workers.collect())
 }
 
-/// The runtime everybody shares, made on first use and never dropped. It is the program's, whoever comes first.
+/// The common runtime, made on first use and never dropped. It is the program's, not that of the first user.
 pub(crate) fn global() -> Result<&'static Runtime, BuildError> {
     static GLOBAL: OnceLock<Result<Runtime, BuildError>> = OnceLock::new();
     GLOBAL.get_or_init(|| Builder::default().start()).as_ref().map_err(Clone::clone)

@@ -1,4 +1,6 @@
-//! Looking for work where there is none: robbing others, searching, and sleeping.
+//! Looking for work where there is none: searching, and sleeping.
+//!
+//! Room: driver. Knows clocks and sleep; what is found is said by `choosing/mod.rs`.
 //!
 //! # Invariant
 //! A worker sleeps only after it announced so and then looked at everything it could be woken for. See `mech_sync::idle` for why that suffices.
@@ -13,15 +15,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mech_sync::Steal;
-
-use super::{
-    stats,
-    worker::{Next, Worker},
-};
 use crate::{
-    decide::{self, Choice},
-    raw::task::RunnableRef,
+    kernel::worker::{Next, Worker},
+    stats,
 };
 
 /// A searcher looks again after 1, 2, 4 … µs, in all about 250 µs, before it sleeps: waking a sleeper takes the system 30 µs and more.
@@ -30,43 +26,6 @@ const SEARCH_STEPS: u32 = 8;
 const POLITE_STEP: u32 = 4;
 
 impl Worker {
-    /// Robs the others, then looks at what has low priority.
-    pub(super) fn steal(&self) -> Option<RunnableRef> {
-        let workers = &self.shared.workers;
-        let may_steal = workers.len() > 1 && self.slot().may_steal.load(Relaxed);
-        if may_steal && self.stepwise.is_some() {
-            let stolen = self.steal_step();
-            if stolen.is_some() {
-                return stolen;
-            }
-        } else if may_steal {
-            let random = self.random();
-            for attempt in 0..decide::MAX_STEAL_ATTEMPTS.min(workers.len() - 1) {
-                let victim =
-                    decide::victim(self.shared.strategy, self.index, workers.len(), attempt, random, |index| {
-                        workers[index].stealer.len()
-                    });
-                match workers[victim].stealer.steal() {
-                    Steal::Taken(item) => {
-                        stats::add(&self.slot().counters.stolen, 1);
-                        let stolen = RunnableRef::from_item(item);
-                        if self.watched {
-                            self.log(Choice::Elsewhere, Some(victim), Some(stolen.id()));
-                        }
-                        return Some(stolen);
-                    }
-                    Steal::Empty | Steal::Lost => stats::add(&self.slot().counters.failed_steals, 1),
-                }
-            }
-        }
-        let low = self.shared.low.pop_batch(0, |_| {})?;
-        stats::add(&self.slot().counters.shared_pops, 1);
-        if self.watched {
-            self.log(Choice::Low, None, Some(low.id()));
-        }
-        Some(low)
-    }
-
     /// Looks everywhere, for a while, then sleeps until there is something. None: the runtime is stopping.
     #[cold]
     pub(super) fn search(&self) -> Option<Next> {
@@ -122,7 +81,7 @@ impl Worker {
                 if step < POLITE_STEP {
                     (0..8).for_each(|_| hint::spin_loop());
                 } else {
-                    std::thread::yield_now(); // whoever has the work may be waiting for just this CPU
+                    std::thread::yield_now(); // the thread that has the work may be waiting for this CPU
                 }
             }
             if self.shared.is_stopping() {

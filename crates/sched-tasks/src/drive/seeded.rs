@@ -1,10 +1,12 @@
-//! A seeded runtime: one thread plays all workers, chance says who steps, and time passes when everybody waits.
+//! A seeded runtime: one thread plays all workers, chance says which one steps, and time passes when all wait.
+//!
+//! Room: driver. Knows fibers, alarms and steps; its data is `kernel/seeded.rs`.
 //!
 //! ```text
-//!   run ── takes its turn, and the worker_set ──► the body, on a strand of its own
+//!   run ── takes its turn, and the workers ──► the body, on a strand of its own
 //!            the body waits, or lets others go first:
 //!              ┌─► alarms that are due go off
-//!              │   who can do something? ── nobody ──► time jumps to the next alarm; none: a deadlock
+//!              │   which can do something? ── none ──► time jumps to the next alarm; none: a deadlock
 //!              └── chance picks one: it takes a step; or the body, if it was woken ──► back to the body
 //! ```
 //!
@@ -12,208 +14,37 @@
 //! The same program with the same seed and number of workers takes the same steps. When `run` returns nothing of it is left.
 //!
 //! # Why they hold
-//! Everything happens on one thread, and whatever could go one way or another is asked of [`Chance`]; numbers of tasks and times begin anew with every run. Everything started
+//! Everything happens on one thread, and whatever could go one way or another is asked of `Chance`; numbers of tasks and times begin anew with every run. Everything started
 //! belongs to a nursery of the body, which has ended when the body has, or to an owned one, which is ended then.
 
 use std::{
     cell::{Cell, RefCell},
     panic::{AssertUnwindSafe, catch_unwind},
     rc::Rc,
-    sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
-    },
-    thread::ThreadId,
+    sync::{Arc, Weak, atomic::Ordering::Relaxed},
     time::Duration,
 };
 
-use vocab::TaskId;
-
-use super::{
-    chance::{Chance, Decision, Divergence, Plan},
-    shared::Shared,
-    trace::{Event, Recorder, Trace, What},
-    worker::Worker,
-};
 use crate::{
+    chance::{Decision, Divergence, Plan},
     error::{Reason, TaskError, TaskLabel},
-    nursery::NurseryCore,
+    kernel::{
+        current,
+        nursery::NurseryCore,
+        seeded::{Driver, Last, Options, Run, Seeded, lock},
+        shared::Shared,
+        thread,
+        worker::Worker,
+        worker_set::WorkerSet,
+    },
     places,
-    raw::{current, loan, worker_set::WorkerSet},
+    raw::loan,
     strand::{self, Strand},
+    trace::{Trace, What},
 };
 
-/// What a step costs on the virtual clock: so that who asks for the time again and again sees it pass.
+/// What a step costs on the virtual clock: so that a task that asks for the time again and again sees it pass.
 const STEP_TIME: Duration = Duration::from_micros(1);
-
-/// How the runs of a seeded runtime are to be.
-#[derive(Debug, Clone)]
-pub(crate) struct Options {
-    pub(crate) plan: Plan,
-    /// One operation in so many is interrupted, on average; 0: none.
-    pub(crate) one_in: u32,
-    pub(crate) steps_max: u64,
-    pub(crate) events_max: usize,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { plan: Plan::Seed(0), one_in: 8, steps_max: u64::MAX, events_max: 64 << 10 }
-    }
-}
-
-/// What a seeded runtime has beside what all have.
-pub(crate) struct Seeded {
-    options: Mutex<Options>,
-    /// Who runs now, and whoever waits for its turn.
-    turn: Mutex<Option<ThreadId>>,
-    over: Condvar,
-    /// At rest between runs.
-    worker_set: Mutex<Option<WorkerSet>>,
-    run: Mutex<Run>,
-    last: Mutex<Last>,
-    tasks: AtomicU64,
-    /// Panics are not printed: somebody tries many seeds.
-    pub(crate) quiet: AtomicBool,
-    /// The run ends in spite of shields.
-    breaks_shields: AtomicBool,
-    /// What somebody wanted to do that no run with a seed can.
-    refused: Mutex<Option<Reason>>,
-}
-
-/// A run under way.
-struct Run {
-    chance: Chance,
-    recorder: Recorder,
-    steps: u64,
-}
-
-/// What the last run left.
-#[derive(Default)]
-struct Last {
-    trace: Trace,
-    diverged: Option<Divergence>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Seeded {
-    pub(crate) fn new(options: Options) -> Self {
-        Self {
-            run: Mutex::new(Run::new(&options)),
-            options: Mutex::new(options),
-            turn: Mutex::new(None),
-            over: Condvar::new(),
-            worker_set: Mutex::new(None),
-            last: Mutex::default(),
-            tasks: AtomicU64::new(0),
-            quiet: AtomicBool::new(false),
-            breaks_shields: AtomicBool::new(false),
-            refused: Mutex::new(None),
-        }
-    }
-
-    /// Gives it its workers, or takes them away.
-    pub(crate) fn set_worker_set(&self, worker_set: Option<WorkerSet>) {
-        *lock(&self.worker_set) = worker_set;
-    }
-
-    /// Changes what the next run is to be like.
-    pub(crate) fn change(&self, change: impl FnOnce(&mut Options)) {
-        change(&mut lock(&self.options));
-    }
-
-    /// What happened in the last run.
-    pub(crate) fn trace(&self) -> Trace {
-        lock(&self.last).trace.clone()
-    }
-
-    /// Its hash, and how many steps it took.
-    pub(crate) fn summary(&self) -> (u64, u64) {
-        let last = lock(&self.last);
-        (last.trace.hash(), last.trace.steps())
-    }
-
-    /// Where the last run left the list it was to follow.
-    pub(crate) fn diverged(&self) -> Option<Divergence> {
-        lock(&self.last).diverged.clone()
-    }
-
-    /// A number below `among`.
-    pub(crate) fn choose(&self, among: usize, why: Decision) -> usize {
-        let among = u32::try_from(among).expect("fewer than 2^32 ways");
-        lock(&self.run).chance.choose(among, why) as usize
-    }
-
-    /// Whether to interrupt.
-    pub(super) fn preempts(&self) -> bool {
-        lock(&self.run).chance.preempts()
-    }
-
-    pub(super) fn note(&self, worker: Option<u32>, what: What, task: Option<TaskId>) {
-        lock(&self.run).recorder.note(Event::new(worker, what, task));
-    }
-
-    /// Whether the run came to a deadlock behind a shield.
-    pub(crate) fn breaks_shields(&self) -> bool {
-        self.breaks_shields.load(Relaxed)
-    }
-
-    /// Somebody is about to wait for a runtime whose threads no seed decides: the run fails.
-    #[cold]
-    pub(crate) fn refuse_foreign(&self) -> TaskError {
-        let seed = lock(&self.options).plan.seed();
-        let error = TaskError::msg(format!(
-            "a run with a seed (this one: {seed}) cannot wait for another runtime, whose threads no seed decides; use `run` and \
-             `nursery`, which stay in the run, or call the other runtime outside of it"
-        ));
-        lock(&self.refused).get_or_insert_with(|| error.reason().clone());
-        error
-    }
-
-    /// A number for a task: the first of a run is 1.
-    pub(crate) fn next_task_id(&self) -> TaskId {
-        TaskId(self.tasks.fetch_add(1, Relaxed) + 1)
-    }
-
-    /// Waits until no other thread runs something here.
-    fn take_turn(&self) -> Result<Turn<'_>, TaskError> {
-        let me = std::thread::current().id();
-        let mut turn = lock(&self.turn);
-        while let Some(other) = *turn {
-            if other == me {
-                return Err(TaskError::msg(
-                    "a seeded runtime runs one thing at a time, and this thread is in the middle of it, inside another \
-                     runtime; build a second seeded runtime",
-                ));
-            }
-            turn = self.over.wait(turn).unwrap_or_else(PoisonError::into_inner);
-        }
-        *turn = Some(me);
-        Ok(Turn(self))
-    }
-}
-
-struct Turn<'a>(&'a Seeded);
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        *lock(&self.0.turn) = None;
-        self.0.over.notify_one();
-    }
-}
-
-impl Run {
-    fn new(options: &Options) -> Self {
-        Self {
-            chance: Chance::new(options.plan.clone(), options.one_in),
-            recorder: Recorder::new(options.events_max),
-            steps: 0,
-        }
-    }
-}
 
 /// Runs `body`, which opens a nursery of `shared`. In a seeded runtime it is driven from here, on a strand of its own.
 pub(crate) fn run<T>(shared: &'static Shared, body: impl FnOnce() -> Result<T, TaskError>) -> Result<T, TaskError> {
@@ -226,8 +57,8 @@ pub(crate) fn run<T>(shared: &'static Shared, body: impl FnOnce() -> Result<T, T
     if let Err(error) = mech_fiber::prepare_thread() {
         eprintln!("bursar: this thread cannot tell who overflows its stack: {error}");
     }
-    let driver = Rc::new(Driver::begin(shared, seeded));
-    let root = strand::driving(driver.clone());
+    let driver = Rc::new(SeededDriver::begin(shared, seeded));
+    let root = thread::driving(driver.clone());
     // What runs in there runs on behalf of the caller, and may do and spend no more.
     let outcome = loan::lend(&strand::current(), |loan| {
         current::enter(&root, || {
@@ -238,7 +69,7 @@ pub(crate) fn run<T>(shared: &'static Shared, body: impl FnOnce() -> Result<T, T
             })
         })
     });
-    strand::retire_thread(&root);
+    thread::retire_thread(&root);
     drop(root);
     let driver = Rc::into_inner(driver).expect("no strand outlives its run");
     match (driver.end(), outcome) {
@@ -253,23 +84,53 @@ pub(crate) fn run<T>(shared: &'static Shared, body: impl FnOnce() -> Result<T, T
 }
 
 /// Plays the workers of one run.
-pub(crate) struct Driver {
-    pub(crate) shared: &'static Shared,
+pub(crate) struct SeededDriver {
+    shared: &'static Shared,
     seeded: &'static Seeded,
     workers: Vec<Rc<Worker>>,
-    trunks: Vec<Strand>,
+    own_strands: Vec<Strand>,
     /// Strands of this thread that stopped in the middle of an unwinding that it goes on to count: `panicking` does not tell them apart.
-    pub(crate) stopped_unwinding: Rc<Cell<u32>>,
-    /// Who stepped last: a worker, or (one more than there are) the body.
+    stopped_unwinding: Rc<Cell<u32>>,
+    /// What stepped last: a worker, or (one more than there are) the body.
     last: Cell<usize>,
     root: RefCell<Option<Weak<NurseryCore>>>,
     steps_max: u64,
     replays: bool,
-    /// Why the body was told to stop.
+    /// Why the body was cancelled.
     gave_up: RefCell<Option<Reason>>,
 }
 
-impl Driver {
+impl Driver for SeededDriver {
+    fn shared(&self) -> &'static Shared {
+        self.shared
+    }
+
+    fn stopped_unwinding(&self) -> &Cell<u32> {
+        &self.stopped_unwinding
+    }
+
+    fn note_root(&self, nursery: &Arc<NurseryCore>) {
+        self.root.borrow_mut().get_or_insert_with(|| Arc::downgrade(nursery));
+    }
+
+    fn until_woken(&self, strand: &Strand) {
+        let inbox = strand.waiter.inbox();
+        self.aside(strand, || while !self.advance(|| inbox.has_arrivals()) {});
+        let _ = inbox.arrivals(); // it has one waiter, so this was it
+    }
+
+    fn interleave(&self, strand: &Strand) {
+        if self.seeded.preempts() {
+            self.others_first(strand);
+        }
+    }
+
+    fn others_first(&self, strand: &Strand) {
+        self.aside(strand, || while !self.advance(|| true) {});
+    }
+}
+
+impl SeededDriver {
     fn begin(shared: &'static Shared, seeded: &'static Seeded) -> Self {
         let workers = lock(&seeded.worker_set).take().expect("between runs the worker_set rests").wake();
         let options = lock(&seeded.options).clone();
@@ -286,7 +147,7 @@ impl Driver {
         Self {
             shared,
             seeded,
-            trunks: workers.iter().map(worker_strand).collect(),
+            own_strands: workers.iter().map(worker_strand).collect(),
             stopped_unwinding,
             last: Cell::new(workers.len()),
             workers,
@@ -299,11 +160,11 @@ impl Driver {
 
     /// Puts the worker_set to rest. Says why it gave up, if it did.
     fn end(self) -> Option<Reason> {
-        for (worker, worker_strand) in self.workers.iter().zip(&self.trunks) {
+        for (worker, worker_strand) in self.workers.iter().zip(&self.own_strands) {
             worker.end_fibers(worker_strand);
             places::give_waiter(worker_strand.waiter);
         }
-        drop(self.trunks);
+        drop(self.own_strands);
         let options = lock(&self.seeded.options).clone();
         let run =
             std::mem::replace(&mut *lock(&self.seeded.run), Run::new(&Options { plan: Plan::Seed(0), ..options }));
@@ -321,36 +182,12 @@ impl Driver {
         self.gave_up.into_inner().or_else(|| lock(&self.seeded.refused).take())
     }
 
-    /// Notes the nursery of the body: all others are inside it.
-    pub(crate) fn note_root(&self, nursery: &Arc<NurseryCore>) {
-        self.root.borrow_mut().get_or_insert_with(|| Arc::downgrade(nursery));
-    }
-
-    /// Plays the workers until `strand`, the body's or one that stands in for a worker's worker_strand, has been woken.
-    pub(crate) fn until_woken(&self, strand: &Strand) {
-        let inbox = strand.waiter.inbox();
-        self.aside(strand, || while !self.advance(|| inbox.has_arrivals()) {});
-        let _ = inbox.arrivals(); // it has one waiter, so this was it
-    }
-
-    /// Lets the workers go first, if chance will have it.
-    pub(crate) fn interleave(&self, strand: &Strand) {
-        if self.seeded.preempts() {
-            self.others_first(strand);
-        }
-    }
-
-    /// Lets the workers go first, until chance picks `strand`.
-    pub(crate) fn others_first(&self, strand: &Strand) {
-        self.aside(strand, || while !self.advance(|| true) {});
-    }
-
     /// While others run on this thread, it does not count `strand`'s unwinding; see [`Strand::aside_while`].
     fn aside(&self, strand: &Strand, others: impl FnOnce()) {
         strand.aside_while(strand.unwinding.get(), strand.is_unwinding(), &self.stopped_unwinding, others);
     }
 
-    /// One turn: of a worker, or of the clock. True if it is the turn of the caller, who may have it if `is_ready` says so.
+    /// One turn: of a worker, or of the clock. True if it is the turn of the caller, which may have it if `is_ready` says so.
     fn advance(&self, is_ready: impl Fn() -> bool) -> bool {
         while self.alarm(false) {}
         self.look_after();
@@ -372,7 +209,7 @@ impl Driver {
             return true;
         }
         lock(&self.seeded.run).steps += 1;
-        self.workers[chosen].step(&self.trunks[chosen]);
+        self.workers[chosen].step(&self.own_strands[chosen]);
         self.shared.clock.pass(STEP_TIME);
         false
     }
@@ -412,7 +249,7 @@ impl Driver {
         lock(&self.seeded.options).plan.seed()
     }
 
-    /// Nobody can go on, and nothing will happen.
+    /// No task can go on, and nothing will happen.
     #[cold]
     fn deadlocked(&self) {
         let waiting = self.waiting();
@@ -420,7 +257,7 @@ impl Driver {
         if self.gave_up.borrow().is_none() {
             return self.give_up(reason);
         }
-        // Everything was cancelled, and somebody waits behind a shield: for ever, so the shield protects nothing any more.
+        // Everything was cancelled, and a task waits behind a shield: for ever, so the shield protects nothing any more.
         let root = self.root.borrow().as_ref().and_then(Weak::upgrade);
         match root {
             _ if !self.seeded.breaks_shields.swap(true, Relaxed) => {
@@ -445,7 +282,7 @@ impl Driver {
         }
     }
 
-    /// Who waits on a fiber, oldest first.
+    /// The tasks that wait on a fiber, oldest first.
     fn waiting(&self) -> Vec<TaskLabel> {
         let mut waiting: Vec<_> = self.workers.iter().flat_map(|worker| worker.fibers.labels()).collect();
         waiting.sort_by_key(|label| label.id);

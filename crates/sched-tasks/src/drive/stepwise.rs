@@ -1,74 +1,32 @@
 //! A worker of a seeded runtime: it takes one step when its driver says so.
 //!
+//! Room: driver. Knows fibers; what such a worker chooses is `choosing/stepwise.rs`.
+//!
 //! # Invariant
 //! A step ends when the task it started or went on with waits, yields, is interrupted or ends. Between two steps no fiber runs.
 //!
 //! # Why it holds
-//! [`Worker::next`] finds nothing for a fiber of such a worker, so whatever stops, yields or ends leaves its thread to the worker_strand.
+//! `Worker::next` finds nothing for a fiber of such a worker, so whatever stops, yields or ends leaves its thread to the worker's own strand.
 //!
-//! An interrupted worker is what a thread is that the system has taken the CPU from: it goes on where it was, and until then others may rob it, but nothing else runs
+//! An interrupted worker is what a thread is that the system has taken the CPU from: it goes on where it was, and until then others may steal from it, but nothing else runs
 //! on it. So a seeded run does only what a parallel one could have done.
 
-use std::{cell::Cell, rc::Rc};
+use std::rc::Rc;
 
 use mech_fiber::Step;
-use mech_sync::{Steal, Waiter};
-use vocab::TaskId;
+use mech_sync::Waiter;
 
-use super::{
-    chance::Decision,
-    seeded::Seeded,
-    stats,
-    trace::What,
-    worker::{Next, STOP, Worker},
-};
 use crate::{
-    decide::VictimStrategy,
-    raw::{current, task::RunnableRef},
+    kernel::{
+        current,
+        worker::{Next, Worker},
+    },
+    stats,
     strand::Strand,
+    trace::What,
 };
-
-/// What only a worker of a seeded runtime has.
-pub(crate) struct Stepwise {
-    seeded: &'static Seeded,
-    /// The fiber in which it was interrupted.
-    paused: Cell<Option<&'static Waiter>>,
-    /// It takes a step: its worker_strand may wait in the middle, for a destructor.
-    pub(super) in_step: Cell<bool>,
-    /// The last step ended with a yield.
-    pub(super) yielded: Cell<bool>,
-    /// Which task it started or went on with last.
-    task: Cell<Option<TaskId>>,
-}
-
-impl Stepwise {
-    pub(super) fn new(seeded: &'static Seeded) -> Self {
-        Self {
-            seeded,
-            paused: Cell::new(None),
-            in_step: Cell::new(false),
-            yielded: Cell::new(false),
-            task: Cell::new(None),
-        }
-    }
-}
 
 impl Worker {
-    /// Its own part, for what is called only in a seeded run.
-    pub(super) fn own(&self) -> &Stepwise {
-        self.stepwise.as_ref().expect("a driver has stepwise workers")
-    }
-
-    fn note(&self, what: What, task: Option<TaskId>) {
-        self.own().seeded.note(Some(self.index as u32), what, task);
-    }
-
-    /// What a fiber finds to go on with: nothing, if its worker goes step by step.
-    #[cold]
-    pub(super) fn next_watched(&self) -> Option<Next> {
-        if self.stepwise.is_some() { None } else { self.next_unwatched::<true>() }
-    }
-
     /// Whether a step would do something.
     pub(super) fn is_able(&self) -> bool {
         let own = self.own();
@@ -94,7 +52,7 @@ impl Worker {
         if let Some(waiter) = own.paused.take() {
             self.go_on(waiter, worker_strand);
         } else {
-            self.attend_cleanups(worker_strand);
+            self.start_cleanups(worker_strand);
             let found = self.found.take().map(Next::Start);
             match found.or_else(|| self.next_unwatched::<false>()) {
                 Some(Next::Start(runnable)) => {
@@ -103,7 +61,7 @@ impl Worker {
                     self.start(runnable, worker_strand);
                 }
                 Some(Next::Resume(waiter)) => self.go_on(waiter, worker_strand),
-                None => {} // somebody else was meant, or a nursery was told
+                None => {} // another worker took it, or an end was reported
             }
         }
         self.report(); // that may make an owner ready
@@ -137,54 +95,7 @@ impl Worker {
         };
         self.note(what, own.task.get());
         if step == Step::Overflowed {
-            self.bury(key, self.fibers.strand(key), worker_strand);
+            self.clean_up_overflow(key, self.fibers.strand(key), worker_strand);
         }
-    }
-
-    /// A fiber of a seeded runtime yields: to the other workers as well.
-    #[cold]
-    pub(super) fn yield_step(&self) -> usize {
-        self.own().yielded.set(true);
-        STOP
-    }
-
-    /// Lets the other workers go first, if chance will have it.
-    #[cold]
-    pub(crate) fn interleave(&self, strand: &Strand) {
-        if let Some(own) = &self.stepwise
-            && own.seeded.preempts()
-        {
-            self.pause(strand);
-        }
-    }
-
-    /// Is interrupted here. False if it is a worker that the system interrupts.
-    pub(crate) fn pause(&self, strand: &Strand) -> bool {
-        let Some(own) = &self.stepwise else { return false };
-        own.paused.set(Some(strand.waiter));
-        strand.turn.while_kept(|| strand.suspend(self, STOP)); // nothing else of this worker runs meanwhile
-        true
-    }
-
-    /// Robs one of those who have something.
-    #[cold]
-    pub(super) fn steal_step(&self) -> Option<RunnableRef> {
-        let workers = &self.shared.workers;
-        let behind = (1..workers.len()).map(|steps| (self.index + steps) % workers.len());
-        let rich: Vec<usize> = behind.filter(|&index| !workers[index].stealer.is_empty()).collect();
-        let &first = rich.first()?;
-        let victim = match self.shared.strategy {
-            VictimStrategy::Random => rich[self.own().seeded.choose(rich.len(), Decision::Victim)],
-            VictimStrategy::RoundRobin => first,
-            VictimStrategy::LeastLoaded => {
-                // The first of the richest: `max_by_key` would give the last.
-                rich.into_iter().rev().max_by_key(|&index| workers[index].stealer.len()).unwrap_or(first)
-            }
-        };
-        let Steal::Taken(item) = workers[victim].stealer.steal() else { return None };
-        stats::add(&self.slot().counters.stolen, 1);
-        let stolen = RunnableRef::from_item(item);
-        self.note(What::Stole { victim: victim as u32 }, Some(stolen.id()));
-        Some(stolen)
     }
 }

@@ -1,5 +1,7 @@
 //! Tasks that have a thread to themselves: a system stack, and they may block it.
 //!
+//! Room: driver. Knows threads and nurseries; knows nothing of fibers.
+//!
 //! # Invariant
 //! A thread task is run once: by a thread of the pool, or, if its nursery is cancelled before one is free, by a worker, which only drops it.
 //!
@@ -20,12 +22,15 @@ use std::{
     task::{Wake, Waker},
 };
 
-use super::{shared::Shared, unblock::Job};
 use crate::{
     error::{Reason, TaskError},
-    nursery::{Member, NurseryCore},
-    raw::task::RunnableRef,
+    kernel::{
+        nursery::{Member, NurseryCore},
+        shared::Shared,
+        task::RunnableRef,
+    },
     strand,
+    threads::Job,
 };
 
 /// A task that no thread has taken yet.
@@ -42,7 +47,7 @@ impl Queued {
         self.task.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// The same for whoever runs it: the nursery need not tell it any more.
+    /// The same for the thread that runs it: it is no member of the nursery any more.
     fn take_to_run(&self) -> Option<RunnableRef> {
         let task = self.take()?;
         if let Some(nursery) = self.nursery.upgrade() {
@@ -52,7 +57,7 @@ impl Queued {
     }
 }
 
-/// The nursery was cancelled: a worker drops what the task captured, and tells its end.
+/// The nursery was cancelled: a worker drops what the task captured, and its end is counted.
 impl Wake for Queued {
     fn wake(self: Arc<Self>) {
         if let Some(task) = self.take() {

@@ -1,11 +1,13 @@
 //! Runs a program under many seeds, until one makes it fail.
 //!
+//! Room: interface.
+//!
 //! # Invariant
 //! The seed that is named fails again when it is run alone.
 //!
 //! # Why it holds
-//! Every seed begins a run of its own on the same runtime, and runs leave nothing behind that another could see; see `drive::seeded`. What the program itself keeps, in a static
-//! or a file, is its own.
+//! Every seed begins a run of its own on the same runtime, and runs leave nothing behind that another could see; see
+//! `drive::seeded`. State that the program itself keeps, in a static or a file, is not reset.
 
 mod shrink;
 
@@ -19,26 +21,25 @@ use std::{
 
 use self::shrink::{Enough, shrink, unusual};
 use crate::{
-    drive::{
-        chance::Plan,
-        runtime::{self, Runtime},
-        seeded::{Options, Seeded},
-        trace::Trace,
-    },
+    chance::Plan,
+    drive::runtime::Runtime,
     error::{Reason, RunError},
+    kernel::seeded::{Options, Seeded},
     options::NurseryOptions,
+    scope::run,
+    trace::Trace,
 };
 
-/// Makes the one seed it names run alone, and its panics be printed.
+/// Runs only the seed it names, and prints its panics.
 const SEED_VARIABLE: &str = "BURSAR_SEED";
 
-/// So many of the last events are told.
-const EVENTS_TOLD: usize = 40;
+/// How many of the last events are shown.
+const EVENTS_SHOWN: usize = 40;
 
-/// So long a failure is made plainer.
+/// How long a failure is shrunk.
 const SHRINK_TIME: Duration = Duration::from_secs(5);
 
-/// Stacks are cheap until they are used, but their addresses are not without end.
+/// Stacks are cheap until they are used, but addresses are limited.
 const MAX_FIBERS: usize = 1 << 16;
 
 /// Runs `program` once for every seed, on 4 virtual workers of a [seeded](crate::Builder::seeded) runtime. Each seed is another way in which its tasks could have been
@@ -56,7 +57,7 @@ const MAX_FIBERS: usize = 1 << 16;
 ///         for _ in 0..2 {
 ///             n.spawn(|| {
 ///                 checkpoint();
-///                 hits.fetch_add(1, Relaxed) // a load, a checkpoint and a store would be found out
+///                 hits.fetch_add(1, Relaxed) // a load, a checkpoint and a store would be found
 ///             });
 ///         }
 ///         Ok(())
@@ -68,13 +69,13 @@ const MAX_FIBERS: usize = 1 << 16;
 /// ```
 ///
 /// # Panics
-/// At the first seed that fails, with a message that says how to see it again.
+/// At the first seed that fails, with a message that says how to reproduce it.
 #[track_caller]
 pub fn explore<R: Outcome>(seeds: impl IntoIterator<Item = u64>, program: impl Fn() -> R + Sync) -> Explored {
     Explore::new().run(seeds, program)
 }
 
-/// What a program returns to [`explore`]: nothing, or a `Result`.
+/// The result of a program for [`explore`]: nothing, or a `Result`.
 pub trait Outcome {
     /// What went wrong, if anything did.
     fn failure(self) -> Option<String>;
@@ -98,7 +99,7 @@ impl<T, E: fmt::Debug> Outcome for Result<T, E> {
 /// use bursar::{Explore, yield_now};
 ///
 /// let explored = Explore::new().workers(2).max_steps(10_000).run(0..20, || bursar::join(yield_now, yield_now).0);
-/// assert!(explored.distinct > 1); // not all seeds made the same of it
+/// assert!(explored.distinct > 1); // not all seeds gave the same run
 /// ```
 #[derive(Debug, Clone)]
 #[must_use = "nothing runs before `run` or `find`"]
@@ -127,7 +128,7 @@ pub struct Explored {
     pub steps: u64,
 }
 
-/// A seed that fails; see [`Explore::find`]. Printed, it says what happened and how to see it again.
+/// A seed that fails; see [`Explore::find`]. Printed, it says what happened and how to reproduce it.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Finding {
@@ -137,14 +138,15 @@ pub struct Finding {
     pub message: String,
     /// What happened, with that seed.
     pub trace: Trace,
-    /// The plainest run that was found to fail like it. [`Builder::replay`](crate::Builder::replay) repeats it.
+    /// The simplest run that was found to fail like it. [`Builder::replay`](crate::Builder::replay) repeats it.
     pub shrunk: Trace,
     /// How many seeds were run before.
     pub seeds_before: u64,
 }
 
 impl Explore {
-    /// 4 workers; one operation in 8 is interrupted; a million steps at most; a failure is made plainer before it is told.
+    /// 4 workers; one operation in 8 is interrupted; a limit of a million steps; a failure is shrunk before it is
+    /// reported.
     pub fn new() -> Self {
         Self { workers: 4, one_in: 8, steps_max: 1_000_000, shrinks: true }
     }
@@ -167,7 +169,7 @@ impl Explore {
         self
     }
 
-    /// Whether to look for a plainer run that fails like the one found, for some seconds at most.
+    /// Whether to look for a simpler run that fails like the one found, for some seconds at most.
     pub fn shrink(mut self, shrinks: bool) -> Self {
         self.shrinks = shrinks;
         self
@@ -185,14 +187,14 @@ impl Explore {
         }
     }
 
-    /// The same for who wants to look at the failure.
+    /// The same, and returns the failure.
     ///
     /// ```
     /// use bursar::{Explore, Runtime, channel};
     ///
     /// let program = || {
     ///     let (_tx, rx) = channel::<()>(1);
-    ///     rx.recv() // nobody sends, and nobody will
+    ///     rx.recv() // no task sends, and none will
     /// };
     /// let finding = Explore::new().find(0..10, program).unwrap_err();
     /// assert!(finding.message.contains("deadlock"));
@@ -232,7 +234,7 @@ struct Failure {
     message: String,
 }
 
-/// A plainer run must fail like this.
+/// A simpler run must fail like this.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Kind {
     Panicked(Option<Arc<str>>),
@@ -261,7 +263,7 @@ struct Session<'a, P> {
     explore: &'a Explore,
     runtime: &'a Runtime,
     program: &'a P,
-    /// Where the program is said to be spawned.
+    /// The spawn location shown for the program.
     site: &'static Location<'static>,
 }
 
@@ -274,7 +276,7 @@ impl<R: Outcome, P: Fn() -> R + Sync> Session<'_, P> {
     fn attempt(&self, plan: Plan, steps_max: u64) -> Option<Failure> {
         let one_in = self.explore.one_in;
         self.seeded().change(|options| *options = Options { plan, one_in, steps_max, ..options.clone() });
-        match runtime::run_on(self.runtime.shared(), self.site, NurseryOptions::new(), || (self.program)().failure()) {
+        match run::run_on(self.runtime.shared(), self.site, NurseryOptions::new(), || (self.program)().failure()) {
             Ok(failure) => failure.map(|message| Failure { kind: Kind::Returned, message }),
             Err(error) => Some(Failure::of(&error)),
         }
@@ -298,7 +300,7 @@ impl<R: Outcome, P: Fn() -> R + Sync> Session<'_, P> {
         Ok(explored)
     }
 
-    /// One seed, with everything that can be said about it.
+    /// Runs one seed, with all details in the finding.
     fn alone(&self, seed: u64) -> Result<Explored, Box<Finding>> {
         let failure = self.attempt(Plan::Seed(seed), self.explore.steps_max);
         let trace = self.runtime.trace();
@@ -314,13 +316,13 @@ impl<R: Outcome, P: Fn() -> R + Sync> Session<'_, P> {
 
     fn finding(&self, seed: u64, failure: Failure, seeds_before: u64) -> Box<Finding> {
         let trace = self.runtime.trace();
-        let shrunk = if self.explore.shrinks { self.plainer(&trace, &failure.kind) } else { trace.clone() };
+        let shrunk = if self.explore.shrinks { self.simpler(&trace, &failure.kind) } else { trace.clone() };
         Box::new(Finding { seed, message: failure.message, trace, shrunk, seeds_before })
     }
 
-    fn plainer(&self, trace: &Trace, kind: &Kind) -> Trace {
+    fn simpler(&self, trace: &Trace, kind: &Kind) -> Trace {
         let until = Instant::now() + SHRINK_TIME;
-        // A guess that goes round in circles is none; but one for a livelock has to.
+        // A guess that runs in circles is useless; but a guess for a livelock has to.
         let steps_max = match kind {
             Kind::TooLong => self.explore.steps_max,
             _ => self.explore.steps_max.min(trace.steps() * 4 + 1000),
@@ -355,10 +357,10 @@ impl fmt::Display for Finding {
         )?;
         writeln!(
             f,
-            "the plainest run that fails like it has {} steps and {} unusual decisions; its end:",
+            "the simplest run that fails like it has {} steps and {} unusual decisions; its end:",
             shrunk.steps(),
             unusual(shrunk.decisions())
         )?;
-        f.write_str(&shrunk.last_events(EVENTS_TOLD))
+        f.write_str(&shrunk.last_events(EVENTS_SHOWN))
     }
 }

@@ -1,25 +1,29 @@
-//! Makes a list of decisions plainer, as long as what it shows can still be seen. Pure: whoever calls says what a list shows, and when to stop.
+//! Simplifies a list of decisions, as long as it still shows the failure. Pure: the caller says what a list shows, and
+//! when to stop.
+//!
+//! Room: decisions.
 //!
 //! # Invariant
-//! The result shows the failure; and it weighs no more than what came in.
+//! The result shows the failure; and its weight is no more than that of the input.
 //!
 //! # Why it holds
-//! A list takes the place of the best one only if it was tried, showed the failure, and is lighter.
+//! A list replaces the best one only if it was tried, showed the failure, and is lighter.
 
-use crate::drive::{chance::Drawn, trace::Trace};
+use crate::{chance::Drawn, trace::Trace};
 
-/// How much there is to understand in a run: the decisions that were not the plainest, then the steps.
+/// How much there is to understand in a run: the decisions that were not the default, then the steps.
 fn weight(trace: &Trace) -> (usize, u64) {
     (unusual(&trace.decisions), trace.steps)
 }
 
-/// Decisions that were not the plainest.
+/// Decisions that were not the default.
 pub(super) fn unusual(decisions: &[Drawn]) -> usize {
     decisions.iter().filter(|drawn| drawn.chosen != 0).count()
 }
 
-/// Makes decisions of `best` plainer: half of them, a quarter, at last one by one; and again, until nothing helps. `show` tries a list, and gives the trace if the failure is
-/// still seen; it says `Err` when it has tried enough.
+/// Resets decisions of `best` to the default: half of them, a quarter, at last one by one; and again, until nothing
+/// helps. `show` tries a list, and gives the trace if the failure is still seen; it says `Err` when it has tried
+/// enough.
 pub(super) fn shrink(mut best: Trace, mut show: impl FnMut(Vec<Drawn>) -> Result<Option<Trace>, Enough>) -> Trace {
     loop {
         let before = weight(&best);
@@ -59,7 +63,7 @@ fn round(best: &mut Trace, show: &mut impl FnMut(Vec<Drawn>) -> Result<Option<Tr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drive::chance::Decision;
+    use crate::chance::Decision;
 
     fn trace(chosen: &[u32]) -> Trace {
         let decisions = chosen.iter().map(|&chosen| Drawn::new(Decision::Step, 4, chosen)).collect();

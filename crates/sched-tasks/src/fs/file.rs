@@ -1,4 +1,6 @@
 //! One open file.
+//!
+//! Room: interface.
 
 use std::{
     fs::{self, Metadata},
@@ -46,7 +48,7 @@ impl File {
         Self::options().read(true).open(path)
     }
 
-    /// Opens a file to write it: a new one, or an old one without its content.
+    /// Opens a file to write it: a new one, or an existing one truncated.
     pub fn create(path: impl AsRef<Path>) -> io::Result<Self> {
         with("create", path.as_ref(), |path| fs::File::create(path)).map(|file| Self::new(file, path.as_ref()))
     }
@@ -65,12 +67,12 @@ impl File {
         self.with("sync", |file| file.sync_all())
     }
 
-    /// Waits until the content is on the disk, and of the metadata what is needed to read it.
+    /// Waits until the content is on the disk, and the metadata that is needed to read it.
     pub fn sync_data(&self) -> io::Result<()> {
         self.with("sync", |file| file.sync_data())
     }
 
-    /// Cuts the file off, or fills it up with zeros.
+    /// Truncates the file, or fills it up with zeros.
     pub fn set_len(&self, bytes: u64) -> io::Result<()> {
         self.with("set the length of", |file| file.set_len(bytes))
     }
@@ -137,7 +139,7 @@ impl Write for &File {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        Ok(()) // nothing is kept back
+        Ok(()) // nothing is buffered
     }
 }
 
@@ -218,25 +220,25 @@ impl OpenOptions {
         self
     }
 
-    /// What is written goes to the end.
+    /// Writes go to the end.
     pub fn append(&mut self, append: bool) -> &mut Self {
         self.0.append(append);
         self
     }
 
-    /// What was in it is gone.
+    /// The content is removed.
     pub fn truncate(&mut self, truncate: bool) -> &mut Self {
         self.0.truncate(truncate);
         self
     }
 
-    /// If there is none, it is made.
+    /// The file is created if there is none.
     pub fn create(&mut self, create: bool) -> &mut Self {
         self.0.create(create);
         self
     }
 
-    /// It is made, and if there is one that is an error.
+    /// The file is created; an existing one is an error.
     pub fn create_new(&mut self, create_new: bool) -> &mut Self {
         self.0.create_new(create_new);
         self

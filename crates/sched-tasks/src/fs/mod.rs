@@ -1,15 +1,18 @@
 //! Files that block only the task.
 //!
-//! Named and used like [`std::fs`]. The system has no files that do not block, so every call runs on a thread kept for that, as by
-//! [`unblock`]; on a plain thread it is a plain call. Going there and back takes some microseconds: read and write much at a time, or put a
-//! [`BufReader`](std::io::BufReader) or [`BufWriter`](std::io::BufWriter) around a [`File`].
+//! Room: interface.
+//!
+//! Named and used like [`std::fs`]. The system has no non-blocking files, so every call runs on a blocking thread, as
+//! by [`unblock`]; on a plain thread it is a plain call. A call takes some microseconds more: read and write much at a
+//! time, or put a [`BufReader`](std::io::BufReader) or [`BufWriter`](std::io::BufWriter) around a [`File`].
 //!
 //! # Invariant
-//! A cancellation leaves no operation half done: one that began is finished before the task unwinds, one that waits for a thread is not begun. Every error names
-//! the path.
+//! A cancellation leaves no operation half done: one that began is finished before the task unwinds, one that waits for
+//! a thread is not begun. Every error names the path.
 //!
 //! # Why it holds
-//! All calls go through `call`, hence through `unblock`, which takes back what has not begun and waits for what has. Errors go through `about`.
+//! All calls go through `call`, hence through `unblock`, which takes back a closure that has not begun and waits for
+//! one that has. Errors go through `about`.
 //!
 //! ```
 //! use std::io::{Read, Seek, Write};
@@ -46,12 +49,12 @@ pub use file::{File, OpenOptions};
 
 use crate::unblock;
 
-/// The one way to the system for everything in this module.
+/// Every system call of this module goes through this function.
 fn call<T: Send>(f: impl FnOnce() -> T + Send) -> T {
     unblock(f)
 }
 
-/// What went wrong, and with which file.
+/// The operation, the file and the error.
 #[derive(Debug)]
 struct About {
     doing: String,
@@ -70,7 +73,7 @@ impl std::error::Error for About {
     }
 }
 
-/// Says in an error what was being done, and with which file. Its kind stays, and the original is its source.
+/// Adds to an error what was being done, and with which file. Its kind stays, and the original is its source.
 #[cold]
 fn about(error: io::Error, doing: String) -> io::Error {
     io::Error::new(error.kind(), About { doing, error })
@@ -150,7 +153,7 @@ pub fn metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
 
 /// What is in a folder, all at once, in the order the system gives it; see [`std::fs::read_dir`].
 ///
-/// What an entry is asked for may block the worker, except for its path and name.
+/// Other questions to an entry than its path and name may block the worker.
 ///
 /// ```
 /// let names: Vec<_> = bursar::fs::read_dir(".")?.iter().map(|entry| entry.file_name()).collect();
@@ -161,7 +164,7 @@ pub fn read_dir(path: impl AsRef<Path>) -> io::Result<Vec<DirEntry>> {
     with("list", path.as_ref(), |path| fs::read_dir(path)?.collect())
 }
 
-/// The one absolute path of a file, without links and dots; see [`std::fs::canonicalize`].
+/// The absolute path of a file, without links and dots; see [`std::fs::canonicalize`].
 pub fn canonicalize(path: impl AsRef<Path>) -> io::Result<PathBuf> {
     with("find", path.as_ref(), |path| fs::canonicalize(path))
 }

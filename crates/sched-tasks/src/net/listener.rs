@@ -1,4 +1,6 @@
-//! Taking connections.
+//! Listening for TCP connections.
+//!
+//! Room: interface.
 
 use std::{
     io,
@@ -10,7 +12,7 @@ use async_io::Async;
 
 use super::{TcpStream, resolve, try_until};
 
-/// A socket that takes connections. As [`std::net::TcpListener`], but waiting blocks only the task.
+/// A socket that accepts connections. As [`std::net::TcpListener`], but waiting blocks only the task.
 ///
 /// ```
 /// use bursar::{net::{TcpListener, TcpStream}, nursery};
@@ -37,23 +39,23 @@ pub struct TcpListener {
 }
 
 impl TcpListener {
-    /// Listens at `address`, or at the first one it stands for that is free. Port 0: the system chooses.
+    /// Listens at `address`, or at the first of its addresses that is free. Port 0: the system chooses.
     pub fn bind(address: impl ToSocketAddrs + Send) -> io::Result<Self> {
         Self::try_from(std::net::TcpListener::bind(&*resolve(address)?)?)
     }
 
-    /// Waits for a connection, and says who called.
+    /// Waits for a connection; returns it and the address of the peer.
     pub fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let (stream, peer) = try_until(None, || self.io.get_ref().accept(), || self.io.readable())?;
         Ok((TcpStream::try_from(stream)?, peer))
     }
 
-    /// All connections that will ever come. See [`TcpListener`] for an example.
+    /// All connections, without end. See [`TcpListener`] for an example.
     pub fn incoming(&self) -> Incoming<'_> {
         Incoming { listener: self }
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.get_ref().local_addr()
     }

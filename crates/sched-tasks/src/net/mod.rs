@@ -1,13 +1,16 @@
 //! TCP that blocks only the task.
 //!
+//! Room: interface.
+//!
 //! The types look like those of [`std::net`], and read and write like them. On a plain thread they block the thread.
 //!
 //! # Invariant
 //! A cancellation loses no byte and no connection: it interrupts a wait, never what was read, written or accepted.
 //!
 //! # Why it holds
-//! Sockets do not block. An operation is tried; if it cannot go on, the task waits until it might and tries again. Only the wait, and the
-//! moment before the first try, is a checkpoint; what an operation gave is returned at once.
+//! Sockets do not block. An operation is tried; if it would block, the task waits until the socket is ready and tries
+//! again. Only the wait, and the moment before the first try, is a checkpoint; the result of an operation is returned
+//! at once.
 //!
 //! ```
 //! use std::io::{Read, Write};
@@ -50,19 +53,20 @@ pub use stream::TcpStream;
 
 use crate::{
     block_on,
-    drive::clock,
+    kernel::clock,
     strand::{self, Strand},
     time::{Elapsed, timeout},
     unblock,
 };
 
-/// Every operation on a socket begins here: the one place to charge the task for it.
+/// Every operation on a socket begins here: the one function that charges the task for it.
 #[inline]
 fn charge() {
     strand::with(Strand::charge_syscall);
 }
 
-/// Tries `operation` until it does not say that it would block; in between waits until it is `ready`, but no longer than `limit`.
+/// Tries `operation` until it does not say that it would block; in between waits until it is `ready`, but no longer
+/// than `limit`.
 fn try_until<T, F>(
     limit: Option<Duration>,
     mut operation: impl FnMut() -> io::Result<T>,
@@ -72,7 +76,7 @@ where
     F: Future<Output = io::Result<()>>,
 {
     charge();
-    check_world()?;
+    refuse_seeded()?;
     take_turns();
     let mut deadline = None;
     loop {
@@ -92,7 +96,8 @@ where
     }
 }
 
-/// A checkpoint, and now and then a chance for others: a peer that is always ready must not keep the worker for itself. It counts as two operations: it calls the system.
+/// A checkpoint, and now and then a yield: a peer that is always ready must not keep the worker busy. It counts as two
+/// operations, because it calls the system.
 fn take_turns() {
     strand::with(|strand| {
         strand.turn.count();
@@ -100,8 +105,8 @@ fn take_turns() {
     });
 }
 
-/// Refuses a seeded run: what comes from outside comes at its own time, and no seed could bring it again.
-fn check_world() -> io::Result<()> {
+/// Refuses a seeded run: a seed cannot reproduce what comes from outside.
+fn refuse_seeded() -> io::Result<()> {
     match strand::with(Strand::shared).is_some_and(|shared| shared.seeded.is_some()) {
         true => Err(io::Error::new(
             io::ErrorKind::Unsupported,
@@ -111,10 +116,10 @@ fn check_world() -> io::Result<()> {
     }
 }
 
-/// The addresses that `address` stands for. The system may have to ask a server far away, and blocks a thread meanwhile. The task is charged here, once for what it wants
-/// the addresses for too.
+/// The addresses of the name `address`. The system may have to ask a name server, and blocks a thread meanwhile. The
+/// task is charged here, also for the operation that needs the addresses.
 fn resolve(address: impl ToSocketAddrs + Send) -> io::Result<Vec<SocketAddr>> {
-    check_world()?;
+    refuse_seeded()?;
     let found = unblock(move || address.to_socket_addrs().map(|found| found.collect::<Vec<_>>()))?;
     match found.is_empty() {
         true => Err(io::Error::new(io::ErrorKind::InvalidInput, "the name stands for no address; check its spelling")),

@@ -1,4 +1,6 @@
-//! One connection.
+//! A TCP connection.
+//!
+//! Room: interface.
 
 use std::{
     io::{self, IoSlice, IoSliceMut, Read, Write},
@@ -10,7 +12,7 @@ use std::{
 
 use async_io::Async;
 
-use super::{charge, check_world, resolve, try_until};
+use super::{charge, refuse_seeded, resolve, try_until};
 use crate::{block_on, timeout};
 
 /// A connection. As [`std::net::TcpStream`], but waiting blocks only the task.
@@ -41,7 +43,8 @@ pub struct TcpStream {
 }
 
 impl TcpStream {
-    /// Connects to `address`, or to the first one it stands for that answers. Names are looked up without blocking a worker.
+    /// Connects to `address`, or to the first of its addresses that answers. Names are looked up without blocking a
+    /// worker.
     pub fn connect(address: impl ToSocketAddrs + Send) -> io::Result<Self> {
         let mut failed = None;
         for address in resolve(address)? {
@@ -65,17 +68,17 @@ impl TcpStream {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn connect_timeout(address: &SocketAddr, limit: Duration) -> io::Result<Self> {
-        check_world()?;
+        refuse_seeded()?;
         charge();
         Ok(Self::from(block_on(timeout(limit, Async::<std::net::TcpStream>::connect(*address)))??))
     }
 
-    /// Who is at the other end.
+    /// The address of the other end.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.io.get_ref().peer_addr()
     }
 
-    /// Who is at this end.
+    /// The address of this end.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.get_ref().local_addr()
     }
@@ -133,7 +136,7 @@ impl TcpStream {
     /// let listener = TcpListener::bind("127.0.0.1:0")?;
     /// let mut stream = TcpStream::connect(listener.local_addr()?)?;
     /// stream.set_read_timeout(Some(Duration::from_millis(5)))?;
-    /// let error = stream.read(&mut [0]).unwrap_err(); // nobody writes
+    /// let error = stream.read(&mut [0]).unwrap_err(); // the peer writes nothing
     /// assert_eq!(error.kind(), ErrorKind::TimedOut);
     /// # Ok::<(), std::io::Error>(())
     /// ```
@@ -210,7 +213,7 @@ impl Write for &TcpStream {
 
     fn flush(&mut self) -> io::Result<()> {
         charge();
-        Ok(()) // nothing is kept back
+        Ok(()) // nothing is buffered
     }
 }
 

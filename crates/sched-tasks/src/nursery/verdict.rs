@@ -1,20 +1,22 @@
 //! What fails in a nursery, and what its block is worth in the end.
 //!
+//! Room: driver. Knows failures; knows nothing of how a task ran.
+//!
 //! # Invariant
 //! What failed first is what the block says; what failed besides is attached to it, and nothing is forgotten but what [`MAX_OTHERS`] cuts off.
 
 use std::any::Any;
 
-use super::NurseryCore;
 use crate::{
     error::{Reason, TaskError},
+    kernel::nursery::NurseryCore,
     options::OnFailure,
     state::NurseryState,
     strand::panics,
     strand::{Cancellation, Strand},
 };
 
-/// At most so many failures are kept beside the first; more are counted in none.
+/// Limit of the failures that are kept beside the first; further failures are discarded.
 const MAX_OTHERS: usize = 64;
 
 /// How a body ended.
@@ -34,7 +36,7 @@ impl NurseryCore {
         error
     }
 
-    /// A child failed: its error is kept, and its siblings are told. An error of one that was dismissed, such as a channel that nobody reads any more, is nobody's concern; a
+    /// A child failed: its error is kept, and its siblings are cancelled. An error of one that was dismissed, such as that a channel has no reader any more, is discarded; a
     /// panic is.
     #[cold]
     pub(crate) fn child_failed(&self, error: TaskError) {
@@ -69,14 +71,14 @@ impl NurseryCore {
             inner.first.iter().chain(&inner.others).any(|known| known.is_same(error))
         };
         if error.is_cancelled() {
-            // Somebody else's cancellation, handed on: no failure, but a body that gives up does not leave its children behind.
+            // The cancellation of another nursery, handed on: no failure, but a body that gives up does not leave its children behind.
             self.cancel_after_failure();
         } else if !known {
             self.keep_failure(error.clone());
         }
     }
 
-    /// The body was left by unwinding. What failed first is what the block says: a panic after a child's failure is told beside it, and does not go on.
+    /// The body was left by unwinding. What failed first is what the block says: a panic after a child's failure is attached to it, and does not go on.
     #[cold]
     pub(crate) fn body_unwound<T>(&self, strand: &Strand, payload: Box<dyn Any + Send>) -> Body<T> {
         if payload.is::<Cancellation>() {
@@ -117,7 +119,7 @@ impl NurseryCore {
             (Body::Returned(Ok(value)), None) if dismissed || self.state() == NurseryState::Closed => Ok(value),
             (Body::Returned(Err(error)), None) if self.state() == NurseryState::Closed => Err(error),
             (body, first) => {
-                // Nobody gets the value. If its destructor panics, that is one more failure.
+                // The value is dropped. If its destructor panics, that is one more failure.
                 let dropped = panics::drop_apart(body).err().map(|payload| panic_error(strand, payload));
                 match (first, dropped) {
                     (Some(first), dropped) => {

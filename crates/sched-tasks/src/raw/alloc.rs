@@ -1,5 +1,7 @@
 //! An allocator that charges the running task for the memory it takes, and credits it for what it frees.
 //!
+//! Room: mechanism. Knows the meter of the running task.
+//!
 //! # Invariant
 //! It gives out exactly what the allocator behind it gives. Counting never allocates, never waits and never unwinds: an allocator must not.
 //!
@@ -9,12 +11,11 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
-use super::current;
-use crate::alarm;
+use crate::{alarm, kernel::current};
 
 /// A global allocator for programs whose tasks have budgets of memory. Tasks without a budget pay nothing but the question.
 ///
-/// Memory is charged to the task that allocates, and credited to the task that frees: a value that is sent away is paid by its sender, and nobody gets credit for more than
+/// Memory is charged to the task that allocates, and credited to the task that frees: a value that is sent away is paid by its sender, and no task gets credit for more than
 /// was granted. A task that allocates more than it has left is stopped at its next check: the next round of a loop in a [`budgeted`](../bursar/attr.budgeted.html)
 /// function, [`checkpoint`](crate::checkpoint), [`charge`](crate::charge), or anything that waits.
 ///

@@ -1,5 +1,7 @@
 //! A future as a task: polled by any worker, one at a time, when its waker says so.
 //!
+//! Room: mechanism. Knows wakers and polls; knows nothing of which worker polls.
+//!
 //! ```text
 //!            wake 1               run 2              Ready 4
 //!    IDLE ─────────► SCHEDULED ─────────► RUNNING ─────────► DONE
@@ -13,7 +15,7 @@
 //! is told that it ended; only the emptied memory may outlive that, held by wakers.
 //!
 //! # Why it holds
-//! `wake` sets SCHEDULED by RMW, and only who finds IDLE before queues it. After a poll the worker goes back to IDLE by CAS, which a wake in between makes
+//! `wake` sets SCHEDULED by RMW, and only the caller that finds IDLE before queues it. After a poll the worker goes back to IDLE by CAS, which a wake in between makes
 //! fail. `refs` counts the task itself, its handle and every waker.
 
 use std::{
@@ -35,18 +37,20 @@ use mech_sync::Completion;
 use super::{
     handle::Handle,
     pool,
-    scope::ScopeRef,
-    task::{self, Details, Front, Header, Identity, Runnable, RunnableRef, Running, VTable},
+    task::{self, Front},
 };
 use crate::{
     budget::Reading,
-    drive::shared::Shared,
     error::TaskError,
-    nursery::{Member, NurseryCore},
-    strand::Strand,
-    strand::local::Locals,
-    strand::room::in_own_frame,
-    strand::turn::Fixed,
+    kernel::{
+        locals::Locals,
+        nursery::{Member, NurseryCore},
+        scope::ScopeRef,
+        shared::Shared,
+        task::{Details, Header, Identity, Runnable, RunnableRef, Running, VTable, label},
+        turn::Fixed,
+    },
+    strand::{Strand, room::in_own_frame},
     task_state::TaskState,
 };
 
@@ -65,7 +69,7 @@ struct Cell<F, T> {
     /// The task itself, its handle, and every waker.
     refs: AtomicU32,
     shared: &'static Shared,
-    /// Touched only by whoever polls.
+    /// Touched only by the worker that polls.
     rest: UnsafeCell<Rest<F>>,
 }
 
@@ -82,7 +86,7 @@ enum Funds {
     Fresh,
     /// So much is left.
     Aside(Box<Reading>),
-    /// It works for the runtime, and nobody charges it.
+    /// It works for the runtime, and is not charged.
     Free,
 }
 
@@ -151,7 +155,7 @@ where
         }),
     });
     let pointer = cell.cast::<Runnable>();
-    // SAFETY: just made and SCHEDULED, so nobody else will hand it out before it ran.
+    // SAFETY: just made and SCHEDULED, so it is not handed out again before it ran.
     (unsafe { RunnableRef::new(pointer) }, Handle::new(pointer))
 }
 
@@ -178,17 +182,19 @@ where
         // SAFETY: ours while RUNNING; it was not polled.
         return unsafe { wait_on::<F, T>(this, strand, &waker) };
     }
+    // SAFETY: `end`, below, takes it off the strand, while the task is live.
+    let running = unsafe { Running::of(this, header) };
     match std::mem::replace(&mut rest.funds, Funds::Fresh) {
         Funds::Aside(boxed) => {
             let meter = *boxed;
             drop(boxed); // before it begins: in its own name that would be credit for what it never paid
-            strand.begin_again(Running::of(this, header), header.scope, &meter);
+            strand.begin_again(running, header.scope, &meter);
         }
         Funds::Free => {
             rest.funds = Funds::Free;
-            strand.begin_again(Running::of(this, header), header.scope, &Reading::UNMETERED);
+            strand.begin_again(running, header.scope, &Reading::UNMETERED);
         }
-        Funds::Fresh => strand.begin(Running::of(this, header), header.scope),
+        Funds::Fresh => strand.begin(running, header.scope),
     }
     strand.locals.swap(&std::cell::RefCell::new(std::mem::take(&mut rest.locals)));
     // SAFETY: the future stays in this cell until it is dropped.
@@ -213,7 +219,7 @@ where
         // SAFETY: ours while RUNNING.
         Ok(Poll::Pending) => unsafe { wait_on::<F, T>(this, strand, &waker) },
         Ok(Poll::Ready(outcome)) => {
-            let outcome = outcome.map_err(|error| error.of_task(&task::label(header)));
+            let outcome = outcome.map_err(|error| error.of_task(&label(header)));
             // SAFETY: ours, and not ended.
             unsafe { end::<F, T>(this, outcome, strand) };
         }
@@ -242,8 +248,14 @@ unsafe fn wait_on<F, T>(this: Pointer, strand: &Strand, waker: &Waker) {
     if cell.state.compare_exchange(RUNNING, IDLE, AcqRel, Acquire).is_err() {
         cell.state.store(SCHEDULED, Release);
         // SAFETY: SCHEDULED by us, in no queue.
-        strand.requeue(unsafe { RunnableRef::new(this) });
+        requeue(strand, unsafe { RunnableRef::new(this) });
     }
+}
+
+/// Puts a future that was woken while it was polled at the back of the queue.
+fn requeue(strand: &Strand, runnable: RunnableRef) {
+    let worker = strand.worker.as_ref().expect("futures are polled by workers");
+    if strand.turn.take_refused() { worker.requeue_turn(runnable) } else { worker.requeue(runnable) }
 }
 
 /// # Safety
@@ -257,10 +269,12 @@ unsafe fn end<F, T>(this: Pointer, outcome: Result<T, TaskError>, strand: &Stran
     if let (Funds::Aside(meter), Some(account)) =
         (std::mem::replace(&mut rest.funds, Funds::Free), header.scope.account())
     {
-        account.settle(&meter.settlement()); // it had waited, and does not go on
+        account.settle(&meter.settlement()).wake(); // it had waited, and does not go on
     }
     let locals = std::mem::take(&mut rest.locals);
-    let dropped = strand.aside(Running::of(this, header), header.scope, || {
+    // SAFETY: `aside` takes it off the strand, while the task is live.
+    let running = unsafe { Running::of(this, header) };
+    let dropped = strand.aside(running, header.scope, || {
         strand.put_locals(locals);
         // SAFETY: dropped here only, since it ends once.
         in_own_frame(|| unsafe { ManuallyDrop::drop(&mut rest.future) });
@@ -297,7 +311,7 @@ unsafe fn refuse<F, T>(this: Pointer, error: TaskError, strand: &Strand) {
     // SAFETY: as in `run`.
     let cell = unsafe { this.cast::<Cell<F, T>>().as_ref() };
     cell.state.swap(RUNNING, AcqRel);
-    let error = error.of_task(&task::label(&cell.front.header));
+    let error = error.of_task(&label(&cell.front.header));
     // SAFETY: RUNNING makes it ours.
     unsafe { end::<F, T>(this, Err(error), strand) };
 }

@@ -1,5 +1,7 @@
 //! The reader's end of a task.
 //!
+//! Room: mechanism. Knows results; knows nothing of what ran.
+//!
 //! # Invariant
 //! A handle's task is live. Its result is taken at most once, and only when it is there.
 //!
@@ -15,12 +17,11 @@ use std::{
 
 use mech_sync::Completion;
 
-use super::task::{Front, Header, Runnable, error_of, label};
+use super::task::{Front, error_of};
 use crate::{
     error::{Reason, TaskError, TaskLabel},
-    strand::future_wait::FutureWait,
-    strand::panics,
-    strand::{self, Strand, Woken},
+    kernel::task::{Header, Runnable, label},
+    strand::{self, Strand, Woken, future_wait::FutureWait, panics},
     task_state::TaskState,
 };
 
@@ -34,7 +35,7 @@ pub(crate) struct Handle<T> {
 /// In a handle's pointer: a poll left its token with the task.
 const WAITING: usize = 1;
 
-/// In a handle's pointer: a poll gave the result out. The memory stays, so that the handle goes on to know who the task was.
+/// In a handle's pointer: a poll gave the result out. The memory stays, so that the handle still knows which task it was.
 const TAKEN: usize = 2;
 
 const TAGS: usize = WAITING | TAKEN;
@@ -42,7 +43,7 @@ const _: () = assert!(align_of::<Header>() > TAGS, "the tags fit below the addre
 
 // SAFETY: a handle gives out the result, which is sent from the thread that ran the task.
 unsafe impl<T: Send> Send for Handle<T> {}
-// SAFETY: by reference one can only ask whether the task is done, who it is, and how it failed: never for its value.
+// SAFETY: by reference one can only ask whether the task is done, which it is, and how it failed: never for its value.
 unsafe impl<T: Send> Sync for Handle<T> {}
 
 impl<T> Handle<T> {
@@ -96,7 +97,7 @@ impl<T> Handle<T> {
     /// Where it stands.
     pub(crate) fn state(&self) -> TaskState {
         if self.tag() == TAKEN {
-            return TaskState::Completed; // whoever took the result knows more
+            return TaskState::Completed; // the taker of the result knows more
         }
         if !self.is_done() && self.is_exhausted() {
             return TaskState::BudgetExhausted;
@@ -108,7 +109,7 @@ impl<T> Handle<T> {
                 return state;
             } // else it ended meanwhile
         }
-        // SAFETY: done, so the result was written, and nobody but this handle takes it out.
+        // SAFETY: done, so the result was written, and only this handle takes it out.
         match unsafe { (*self.front().result.get()).assume_init_ref() } {
             Err(error) if error.is_cancelled() => TaskState::Cancelled,
             Err(error) if matches!(error.reason(), Reason::BudgetExhausted { .. }) => TaskState::BudgetExhausted,
@@ -153,7 +154,7 @@ impl<T> Handle<T> {
     #[cold]
     fn untag(&mut self) -> Result<(), TaskError> {
         if self.tag() == TAKEN {
-            let text = "has given its result away before, to whoever awaited it by reference; keep that one";
+            let text = "has given its result away before, to an await by reference; keep that result";
             return Err(TaskError::msg(text).of_task(&self.label()));
         }
         self.take_token_back();
@@ -190,7 +191,7 @@ impl<T> Handle<T> {
         }
         if self.is_waiting() {
             let wait = self.come_back();
-            // Done is not enough while a token is out: whoever finished may be looking at it. Its wake is the last it does.
+            // Done is not enough while a token is out: the strand that finished it may still use the token. The wake is the last it does.
             if !wait.poll(cx.waker()) {
                 wait.leave();
                 return Poll::Pending;
@@ -255,7 +256,7 @@ impl<T> Drop for Handle<T> {
                 }
             }
             let frees = Frees(self);
-            // SAFETY: done, so it was written, and nobody took it. Dropped where it is: it may be large.
+            // SAFETY: done, so it was written, and not taken. Dropped where it is: it may be large.
             let dropped = panics::apart(|| unsafe { (*frees.0.front().result.get()).assume_init_drop() });
             match dropped {
                 Ok(()) => {}
@@ -267,7 +268,7 @@ impl<T> Drop for Handle<T> {
                 Err(payload) if std::thread::panicking() => panics::discard(payload),
                 Err(payload) => {
                     drop(frees);
-                    strand::current().rethrow(payload); // the destructor waited, and who runs it is to end
+                    strand::current().rethrow(payload); // the destructor waited, and the task that runs it is to end
                 }
             }
         }

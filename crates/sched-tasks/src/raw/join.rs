@@ -1,11 +1,13 @@
 //! Two closures, perhaps at the same time: fork-join without an allocation.
 //!
+//! Room: mechanism. Knows two closures and a deque.
+//!
 //! # Invariant
 //! `join` is not left, by return or by unwinding, before its second half was run to its end or taken back unrun.
 //!
 //! # Why it holds
 //! The second half stands in this worker's deque while the first runs. Afterwards it is popped back and run here; or it is not the newest any more, because
-//! somebody took it or others were pushed above it, and the strand waits for its completion.
+//! another worker took it or others were pushed above it, and the strand waits for its completion.
 
 use std::{
     any::Any,
@@ -18,17 +20,16 @@ use std::{
 use mech_sync::{Completion, Finish};
 use vocab::TaskId;
 
-use super::{
-    scope::{self, ScopeRef},
-    task::{self, Runnable, RunnableRef, Running, TaskRef, VTable},
-};
+use super::task;
 use crate::{
-    drive::worker::Worker,
     error::TaskError,
-    strand::local::Locals,
-    strand::panics,
-    strand::room::in_own_frame,
-    strand::{self, Strand, Woken},
+    kernel::{
+        locals::Locals,
+        scope::{self, ScopeRef},
+        task::{Runnable, RunnableRef, Running, TaskRef, VTable},
+        worker::Worker,
+    },
+    strand::{self, Strand, Woken, panics, room::in_own_frame},
     task_state::TaskState,
 };
 
@@ -99,7 +100,7 @@ where
         }
         first
     });
-    // Here nobody else holds a pointer to `half`.
+    // Here there is no other pointer to `half`.
     let second = half.result.into_inner().map(|(second, locals)| {
         if !locals.is_empty() {
             strand.add_locals(locals);
@@ -124,7 +125,7 @@ where
     }
 }
 
-/// Drops what nobody gets because a half panicked. Before that panic goes on: during it, a destructor that panics would end the process.
+/// Drops what is not returned because a half panicked. Before that panic goes on: during it, a destructor that panics would end the process.
 #[cold]
 fn leave_behind<T>(strand: &Strand, unwanted: T) {
     strand.unwinding.set(false); // it was caught
@@ -150,9 +151,11 @@ where
 {
     // SAFETY: live: `join` waits for the completion.
     let half = unsafe { this.cast::<Half<F, T>>().as_ref() };
-    // SAFETY: only the one who runs it touches closure and result before it is done.
+    // SAFETY: only the strand that runs it touches closure and result before it is done.
     let closure = unsafe { (*half.closure.get()).take() }.expect("a half is run once");
-    strand.begin(Running::new(half.task, this), half.scope);
+    // SAFETY: `end`, below, takes it off the strand; until then `join` waits for the half, on a strand of the task.
+    let running = unsafe { Running::new(half.task, this) };
+    strand.begin(running, half.scope);
     strand.shields.set(half.shields);
     strand.for_unwinding.set(half.for_unwinding);
     let outcome = catch_unwind(AssertUnwindSafe(|| {
@@ -161,17 +164,17 @@ where
         value
     }));
     let outcome = outcome.map_err(|payload| Thrown { payload, place: strand.panicked_at.take() });
-    // Sent to another thread: the values are `Send`, and nobody uses one of them. `FiberLocal::with` counts a reference only while it runs, and what ran has ended.
+    // Sent to another thread: the values are `Send`, and none of them is in use. `FiberLocal::with` counts a reference only while it runs, and what ran has ended.
     let locals = if strand.has_locals.replace(false) { strand.locals.take() } else { Locals::default() };
     strand.end();
     if half.scope.account().is_some()
         && let Some(worker) = &strand.worker
     {
-        worker.report(); // nobody counts a half: when it is done its nursery may end
+        worker.report(); // a half is not counted: when it is done its nursery may end
     }
     // SAFETY: as above.
     unsafe { *half.result.get() = Some((outcome, locals)) };
-    tell(&half.completion);
+    finish(&half.completion);
 }
 
 /// # Safety
@@ -200,10 +203,10 @@ unsafe fn fail<F, T>(this: NonNull<Runnable>, error: TaskError, _strand: &Strand
     // SAFETY: as in `run`.
     let unrun = unsafe { (*half.closure.get()).take() };
     panics::drop_apart(unrun).unwrap_or_else(panics::discard); // whatever it does, `join` waits for us
-    tell(&half.completion);
+    finish(&half.completion);
 }
 
-fn tell(completion: &Completion) {
+fn finish(completion: &Completion) {
     match completion.finish() {
         Finish::Wake(token) => {
             strand::wake(token, 0);
@@ -214,7 +217,7 @@ fn tell(completion: &Completion) {
 }
 
 /// # Safety
-/// None needed: nobody has a handle of a half, so nobody asks.
+/// None needed: a half has no handle, so this is never asked.
 unsafe fn state(_: NonNull<Runnable>) -> TaskState {
     TaskState::Running
 }

@@ -1,19 +1,24 @@
 //! A strand that runs on behalf of another, which waits meanwhile: with its nursery, its name, its budget and its rights.
 //!
+//! Room: mechanism. Knows strands; knows nothing of threads.
+//!
 //! # Invariant
 //! While one strand acts for another, the other does not run. So a loan is never used after the nursery or the task it names has ended, and what is on its meter is spent by
 //! one at a time.
 //!
 //! # Why it holds
-//! A [`Loan`] is seen only inside [`lend`], which is not left before the closure that uses it has returned or unwound; who hands it to another thread waits for that one, as
+//! A [`Loan`] is seen only inside [`lend`], which is not left before the closure that uses it has returned or unwound; code that hands it to another thread waits for that thread, as
 //! `run_elsewhere` does. Its meter lies behind a lock, and only one borrower gets it.
 
 use std::sync::{Mutex, PoisonError};
 
 use mech_sync::Waiter;
 
-use super::{scope::ScopeRef, task::Running};
-use crate::{budget::Reading, strand::Strand};
+use crate::{
+    budget::Reading,
+    kernel::{scope::ScopeRef, task::Running},
+    strand::Strand,
+};
 
 /// What one strand lends another.
 pub(crate) struct Loan {
@@ -32,7 +37,7 @@ pub(crate) fn lend<R>(lender: &Strand, body: impl FnOnce(&Loan) -> R) -> R {
     impl Drop for Back<'_> {
         fn drop(&mut self) {
             let meter = self.1.meter.get_mut().unwrap_or_else(PoisonError::into_inner);
-            self.0.meter.put(&meter.take().expect("whoever borrowed it brought it back"));
+            self.0.meter.put(&meter.take().expect("the borrower brought it back"));
             self.0.lent.set(self.2);
         }
     }

@@ -1,4 +1,6 @@
-//! Who ran out of stack, and whether its frames may be skipped.
+//! Which task ran out of stack, and whether its frames may be skipped.
+//!
+//! Room: mechanism. Knows what ran; how a lost task ends is `drive/overflow_cleanup.rs`.
 //!
 //! # Invariant
 //! Frames are skipped only on the stack of a task that borrows nothing, or of a runtime whose builder vouched for all its tasks.
@@ -7,7 +9,7 @@
 //! A task survives an overflow only if `OwnedTaskBuilder` made it, which takes `'static` closures. Its frames then lend to one another, to tasks it
 //! started, to threads, and to values of its thread. The stack is kept for ever with all that was moved onto it; its tasks are waited for (`overflow_cleanup.rs`);
 //! its locals are leaked (`Strand::abandon`); its thread, whose thread-locals a frame may have lent on, never ends (`Worker::main`). A future's
-//! memory is kept, too: it was pinned. A task that never ran, or whose result nobody took, drops what it has in its own memory; there nothing survives. A foreign waker
+//! memory is kept, too: it was pinned. A task that never ran, or whose result was not taken, drops what it has in its own memory; there nothing survives. A foreign waker
 //! runs in the middle of an operation, which has others to wake after it; nothing survives there, either. The second half of a `join` borrows from the first, so it survives nothing. The workers of a seeded runtime
 //! share a thread that is not ours to keep, so nothing survives there.
 
@@ -15,8 +17,7 @@ use std::fmt::Write;
 
 use mech_fiber::OnOverflow;
 
-use super::current;
-use crate::{Builder, strand::Strand};
+use crate::kernel::{current, strand::Strand};
 
 /// Answers for the tasks of this crate, from now on.
 pub(crate) fn install_hook() {
@@ -57,22 +58,6 @@ fn on_overflow(line: &mut dyn Write) -> OnOverflow {
         OnOverflow::Leave
     } else {
         OnOverflow::EndProcess("frames that others may borrow from cannot be skipped")
-    }
-}
-
-impl Builder {
-    /// A task of this runtime that overflows its stack fails alone, whatever it borrows: its frames are skipped, and its stack is kept for ever.
-    ///
-    /// Safe code can do nearly the same: [`TaskBuilder::survives_overflow`](crate::TaskBuilder::survives_overflow) for a task that borrows nothing, and
-    /// `#[budgeted]` for code that checks its stack.
-    ///
-    /// # Safety
-    /// No task of the runtime overflows its stack while a frame on it borrows from a frame of another stack, from a value of its thread that is
-    /// dropped, or has pinned something that others know of. For example, `slice::sort_by` with a comparison that recurses, on a vector that belongs to
-    /// the parent, leads to a double free.
-    pub unsafe fn skip_frames_on_overflow(mut self) -> Self {
-        self.skips_frames = true;
-        self
     }
 }
 

@@ -1,5 +1,7 @@
 //! Tasks that borrow nothing, in a nursery that a value owns.
 //!
+//! Room: mechanism.
+//!
 //! # Invariant
 //! The nursery's memory is there until its last task was counted as ended.
 //!
@@ -8,10 +10,13 @@
 
 use std::sync::Arc;
 
-use super::task::{self, Identity, RunnableRef};
-use crate::nursery::NurseryCore;
+use super::task;
+use crate::kernel::{
+    nursery::NurseryCore,
+    task::{Identity, RunnableRef},
+};
 
-/// Spawns a closure; it is counted already. Nobody reads its result.
+/// Spawns a closure; it is counted already. Its result is not read.
 pub(crate) fn spawn(core: &Arc<NurseryCore>, body: impl FnOnce() + Send + 'static, identity: Identity) -> RunnableRef {
     let closure = move || {
         body();

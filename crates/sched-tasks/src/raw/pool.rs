@@ -1,14 +1,16 @@
 //! Memory for tasks: a few recently freed blocks per thread, by size.
 //!
+//! Room: mechanism. Knows sizes; knows nothing of tasks.
+//!
 //! # Invariant
 //! A block in a list is free, was allocated with its class's layout, and belongs to this thread's list alone.
 //!
 //! # Why it holds
-//! Blocks enter by `give`, whose caller gives up the block, and leave by `take`. Lists are thread-local, so nobody else sees them; a block may well be given
+//! Blocks enter by `give`, whose caller gives up the block, and leave by `take`. Lists are thread-local, so no other thread sees them; a block may well be given
 //! back on another thread than it was taken on.
 //!
 //! A thread that frees more than it spawns hands whole chains to the depot, from which a thread that spawns more takes them. A chain in the depot belongs to
-//! nobody; the depot's lock hands it over.
+//! no thread; the depot's lock hands it over.
 //!
 //! # Why at all
 //! A task that is spawned, run and forgotten costs some 60 ns, of which the general allocator takes half. Its own cache holds 7 blocks of a size, and

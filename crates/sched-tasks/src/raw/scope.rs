@@ -1,51 +1,43 @@
-//! The nursery around what runs, and the frames that wait for others.
+//! An open nursery as its block sees it, and the one place that promises that a task does not outlive what it borrows.
+//!
+//! Room: mechanism. Knows lifetimes; knows nothing of when and where a task runs.
 //!
 //! # Invariant
-//! A `ScopeRef` is used only while the nursery it names has not ended. An `OpenRef` names a frame of a live or quarantined stack.
+//! A task that is spawned here is counted in its nursery, and `'scope` ends after the nursery has waited for it.
 //!
 //! # Why it holds
-//! A `ScopeRef` is made in two places: by [`enter`], which takes it back before the borrow it was made from ends, and for a task, which is
-//! counted in the nursery and drops it before it is counted as ended.
+//! A [`Nursery`] is made by `scope::open` alone, which runs the body of the block and then waits for every child before it lets go of it.
 
-use std::{ops::Deref, ptr::NonNull};
+use std::{marker::PhantomData, sync::Arc};
 
-use mech_sync::Completion;
-
-use super::{
-    future,
-    handle::Handle,
-    task::{self, Identity, RunnableRef},
-};
-use crate::{error::TaskError, nursery::NurseryCore, scope::Nursery, strand::Strand};
-
-/// A nursery that has not ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ScopeRef(NonNull<NurseryCore>);
-
-// SAFETY: `NurseryCore` is `Sync`, and a reference to it may be used on any thread.
-unsafe impl Send for ScopeRef {}
-// SAFETY: as above.
-unsafe impl Sync for ScopeRef {}
-
-const _: () = {
-    const fn shared<T: Send + Sync>() {}
-    shared::<NurseryCore>();
+use super::{future, handle::Handle, task};
+use crate::{
+    error::TaskError,
+    kernel::{
+        nursery::NurseryCore,
+        task::{Identity, RunnableRef},
+    },
 };
 
-impl ScopeRef {
-    /// # Safety
-    /// The reference is not used after the nursery has ended: the caller is counted in it, or takes the reference back in time.
-    pub(super) unsafe fn new(core: &NurseryCore) -> Self {
-        Self(NonNull::from(core))
-    }
+/// An open nursery, as its body and its tasks see it.
+pub struct Nursery<'scope, 'env: 'scope> {
+    core: Arc<NurseryCore>,
+    scope: PhantomData<&'scope mut &'scope ()>,
+    env: PhantomData<&'env mut &'env ()>,
 }
 
-impl Deref for ScopeRef {
-    type Target = NurseryCore;
-    #[inline(always)]
-    fn deref(&self) -> &NurseryCore {
-        // SAFETY: by the invariant the nursery has not ended, so its memory is there.
-        unsafe { self.0.as_ref() }
+impl<'scope, 'env> Nursery<'scope, 'env> {
+    /// For `scope::open`, which waits for the tasks of `core` before it drops this.
+    pub(crate) fn new(core: Arc<NurseryCore>) -> Self {
+        Self { core, scope: PhantomData, env: PhantomData }
+    }
+
+    pub(crate) fn core(&self) -> &NurseryCore {
+        &self.core
+    }
+
+    pub(crate) fn shared_core(&self) -> &Arc<NurseryCore> {
+        &self.core
     }
 }
 
@@ -79,7 +71,7 @@ where
     unsafe { task::create_ended(nursery.core(), identity, error) }
 }
 
-/// The same for a future; `charged`, or one of the runtime's own that nobody pays for.
+/// The same for a future; `charged`, or one of the runtime's own that is not charged.
 pub(crate) fn spawn_async<'scope, F, T>(
     nursery: &'scope Nursery<'scope, '_>,
     body: F,
@@ -92,86 +84,4 @@ where
 {
     // SAFETY: as in `spawn`.
     unsafe { future::create(nursery.core(), body, identity, charged) }
-}
-
-/// A frame that must not be left before others are done: an open nursery or a `join`.
-#[derive(Debug)]
-pub(crate) struct Open {
-    outer: Option<OpenRef>,
-    what: What,
-}
-
-#[derive(Debug)]
-enum What {
-    Nursery(NonNull<NurseryCore>),
-    Join(NonNull<Completion>),
-}
-
-/// Names such a frame.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct OpenRef(NonNull<Open>);
-
-/// What an cleaner waits for in place of a frame whose stack overflowed.
-pub(crate) enum Unfinished<'a> {
-    Nursery(&'a NurseryCore),
-    Join(&'a Completion),
-}
-
-/// Runs `body` inside the nursery `core`, which the caller will wait for before it lets go of it.
-pub(crate) fn enter<R>(strand: &Strand, core: &NurseryCore, body: impl FnOnce() -> R) -> R {
-    // SAFETY: `Leave` takes the reference back before the borrow of `core` ends.
-    let scope = unsafe { ScopeRef::new(core) };
-    struct Leave<'a>(&'a Strand, Option<ScopeRef>, u32);
-    impl Drop for Leave<'_> {
-        fn drop(&mut self) {
-            self.0.scope.set(self.1);
-            self.0.shields.set(self.2);
-        }
-    }
-    // A shield around it keeps out what comes from around; the nursery's own deadline and cancellation are heeded.
-    let _leave = Leave(strand, strand.scope.replace(Some(scope)), strand.shields.replace(0));
-    body()
-}
-
-/// Notes while `body` runs that this frame waits for `core`.
-pub(crate) fn while_open<R>(strand: &Strand, core: &NurseryCore, body: impl FnOnce() -> R) -> R {
-    noted(strand, What::Nursery(NonNull::from(core)), body)
-}
-
-/// Notes while `body` runs that this frame waits for `completion`.
-#[inline]
-pub(super) fn while_joining<R>(strand: &Strand, completion: &Completion, body: impl FnOnce() -> R) -> R {
-    noted(strand, What::Join(NonNull::from(completion)), body)
-}
-
-#[inline(always)]
-fn noted<R>(strand: &Strand, what: What, body: impl FnOnce() -> R) -> R {
-    let open = Open { outer: strand.open.get(), what };
-    struct Leave<'a>(&'a Strand, Option<OpenRef>);
-    impl Drop for Leave<'_> {
-        #[inline(always)]
-        fn drop(&mut self) {
-            self.0.open.set(self.1);
-        }
-    }
-    let _leave = Leave(strand, open.outer);
-    strand.open.set(Some(OpenRef(NonNull::from(&open))));
-    body()
-}
-
-/// The frames of an overflowed stack that wait for others, innermost first.
-pub(crate) fn unfinished(strand: &Strand) -> impl Iterator<Item = Unfinished<'_>> {
-    let mut next = strand.open.get();
-    std::iter::from_fn(move || {
-        // SAFETY: the chain links frames of this strand's stack, each of which takes itself out when it is left. The stack is quarantined: its content
-        // stays as it was when it overflowed.
-        let open = unsafe { next?.0.as_ref() };
-        next = open.outer;
-        Some(match open.what {
-            // SAFETY: as above; the frame that holds the nursery was not left.
-            What::Nursery(core) => Unfinished::Nursery(unsafe { core.as_ref() }),
-            // SAFETY: as above.
-            What::Join(completion) => Unfinished::Join(unsafe { completion.as_ref() }),
-        })
-    })
 }

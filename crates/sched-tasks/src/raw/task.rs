@@ -1,19 +1,21 @@
-//! A task's memory: what to run, where the result goes, and who frees it.
+//! A task's memory: what to run, where the result goes, and what frees it.
+//!
+//! Room: mechanism. Knows closures and results; knows nothing of which worker runs them.
 //!
 //! # Invariant
 //! The closure is called or dropped once. The result is written once, then read or dropped once. The memory is freed by whichever of
-//! runner and handle leaves last. All of the closure is gone before the nursery is told that the task ended.
+//! runner and handle leaves last. All of the closure is gone before the nursery counts the task as ended.
 //!
 //! # Why it holds
-//! A deque hands each pointer out once, so `run` is called once. Runner and handle meet in a [`Completion`], which tells exactly one of them to free.
-//! `finish` drops what nobody will read before it counts the task as ended; a handle cannot outlive the scope of the nursery.
+//! A deque hands each pointer out once, so `run` is called once. Runner and handle meet in a [`Completion`], which says which one of them frees.
+//! `finish` drops what is not read before it counts the task as ended; a handle cannot outlive the scope of the nursery.
 
 use std::{
     any::Any,
     cell::UnsafeCell,
     marker::PhantomData,
     mem::MaybeUninit,
-    panic::{AssertUnwindSafe, Location, catch_unwind},
+    panic::{AssertUnwindSafe, catch_unwind},
     ptr::NonNull,
     sync::Arc,
 };
@@ -21,131 +23,19 @@ use std::{
 use mech_sync::{Completion, Finish};
 use vocab::TaskId;
 
-use super::{handle::Handle, name_slot::Name, pool, scope::ScopeRef};
+use super::{handle::Handle, pool};
 use crate::{
-    error::{Reason, TaskError, TaskLabel},
-    nursery::NurseryCore,
+    error::{Reason, TaskError},
+    kernel::{
+        nursery::NurseryCore,
+        scope::ScopeRef,
+        task::{Details, Header, Identity, Runnable, RunnableRef, Running, VTable, label},
+    },
     strand::panics,
     strand::room::in_own_frame,
     strand::{self, Cancellation, Strand},
     task_state::TaskState,
 };
-
-/// Anything a worker can run: the first word of every task and of every half of a `join`.
-#[derive(Debug)]
-#[repr(C)]
-pub(crate) struct Runnable {
-    pub(super) vtable: &'static VTable,
-}
-
-#[derive(Debug)]
-pub(super) struct VTable {
-    /// Runs it. The pointer must not be used again by the caller.
-    pub(super) run: unsafe fn(NonNull<Runnable>, &Strand),
-    /// Ends it with an error, after it began and its stack was lost.
-    pub(super) fail: unsafe fn(NonNull<Runnable>, TaskError, &Strand),
-    /// Ends it with an error before it began.
-    pub(super) refuse: unsafe fn(NonNull<Runnable>, TaskError, &Strand),
-    /// Gives the handle's share of the memory back.
-    pub(super) free: unsafe fn(NonNull<Runnable>),
-    /// On behalf of which task it runs.
-    pub(super) id: unsafe fn(NonNull<Runnable>) -> TaskId,
-    /// Where it stands, if it has not ended.
-    pub(super) state: unsafe fn(NonNull<Runnable>) -> TaskState,
-    /// How many bytes of stack it needs, if that may be more than usual.
-    pub(super) stack_bytes: Option<unsafe fn(NonNull<Runnable>) -> usize>,
-}
-
-/// A pointer to a [`Runnable`] that is to be run once.
-#[derive(Debug)]
-#[must_use = "a task that is not run never ends"]
-pub(crate) struct RunnableRef(NonNull<Runnable>);
-
-// SAFETY: whatever can be run is `Send`: `spawn` and `join` demand it of closures and futures.
-unsafe impl Send for RunnableRef {}
-
-impl RunnableRef {
-    /// # Safety
-    /// The pointer is to a live task (or half of a join) that has not been handed out to be run before.
-    pub(super) unsafe fn new(pointer: NonNull<Runnable>) -> Self {
-        Self(pointer)
-    }
-
-    /// As an item of a deque, from which [`RunnableRef::from_item`] gets it back.
-    #[inline]
-    pub(crate) fn into_item(self) -> *mut Runnable {
-        self.0.as_ptr()
-    }
-
-    /// What a deque gave out. Deques of workers hold only what `into_item` made, and give each out once.
-    #[inline]
-    pub(crate) fn from_item(item: *mut Runnable) -> Self {
-        Self(NonNull::new(item).expect("a deque holds what was pushed"))
-    }
-
-    /// Runs it to its end, or until it waits.
-    #[inline]
-    pub(crate) fn run(self, strand: &Strand) {
-        // SAFETY: by `new` and the deque this is the only use of the pointer, and the task is live until it has run.
-        unsafe { (self.0.as_ref().vtable.run)(self.0, strand) }
-    }
-}
-
-impl RunnableRef {
-    /// Whether it may ask for more stack than the usual.
-    #[inline]
-    pub(crate) fn asks_for_stack(&self) -> bool {
-        // SAFETY: it was not run, so it is live.
-        unsafe { self.0.as_ref() }.vtable.stack_bytes.is_some()
-    }
-
-    /// How many bytes of stack it asks for. 0: the usual.
-    pub(crate) fn stack_bytes(&self) -> usize {
-        // SAFETY: it was not run, so it is live.
-        unsafe { stack_bytes(self.0) }
-    }
-
-    /// On behalf of which task it runs.
-    pub(crate) fn id(&self) -> TaskId {
-        // SAFETY: it was not run, so it is live.
-        unsafe { (self.0.as_ref().vtable.id)(self.0) }
-    }
-
-    /// Ends it unrun, because of `reason`.
-    pub(crate) fn refuse(self, reason: Reason, strand: &Strand) {
-        // SAFETY: as in `run`.
-        unsafe { (self.0.as_ref().vtable.refuse)(self.0, TaskError::new(reason, None), strand) }
-    }
-}
-
-/// What every task has, whatever it runs.
-#[derive(Debug)]
-#[repr(C)]
-pub(crate) struct Header {
-    pub(super) runnable: Runnable,
-    pub(super) completion: Completion,
-    pub(super) scope: ScopeRef,
-    pub(super) identity: Identity,
-}
-
-/// Who a task is.
-#[derive(Debug, Clone)]
-pub(crate) struct Identity {
-    pub(crate) id: TaskId,
-    pub(crate) site: &'static Location<'static>,
-    /// One word if nothing was said.
-    pub(crate) details: Option<Arc<Details>>,
-}
-
-/// What a builder said about a task.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Details {
-    pub(crate) name: Option<Box<str>>,
-    /// How much stack it asks for. 0: the usual.
-    pub(crate) stack_bytes: usize,
-    /// It borrows nothing, so its stack may be left for ever when it overflows.
-    pub(crate) survives_overflow: bool,
-}
 
 /// The start of a task's memory as its handle knows it: without the type of what runs.
 #[repr(C)]
@@ -222,13 +112,13 @@ where
 /// Makes a task that has ended with `error`.
 ///
 /// # Safety
-/// As for [`create`], but nobody counts it or runs it.
+/// As for [`create`], but it is neither counted nor run.
 pub(super) unsafe fn create_ended<T: Send>(scope: &NurseryCore, identity: Identity, error: TaskError) -> Handle<T> {
     let nothing = || unreachable!("a task that was refused does not run");
     // SAFETY: never run, so its scope is never read.
     let (_never_run, handle) = unsafe { create::<_, T>(scope, nothing, identity) };
     let error = error.of_task(&handle.label());
-    // SAFETY: nobody else has it.
+    // SAFETY: there is no other pointer to it.
     unsafe { (*handle.front().result.get()).write(Err(error)) };
     let finish = handle.completion().finish();
     debug_assert!(matches!(finish, Finish::Kept));
@@ -249,7 +139,9 @@ where
         // SAFETY: the closure is ours alone, since a task is run once.
         Err(unsafe { drop_unrun::<F, T>(this, cancelled(header), strand) })
     } else {
-        strand.begin(Running::of(this, header), header.scope);
+        // SAFETY: `end`, below, takes it off the strand, while the task is live.
+        let running = unsafe { Running::of(this, header) };
+        strand.begin(running, header.scope);
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             strand.start_funded();
             strand.stand_still_if_paused();
@@ -307,7 +199,7 @@ unsafe fn refuse<F, T>(this: NonNull<Runnable>, error: TaskError, strand: &Stran
     unsafe { finish(this.cast::<Front<T>>(), Err(error), strand, free::<F, T>) };
 }
 
-/// Drops what never ran, where it is: `error` says why, unless a destructor has something worse to tell.
+/// Drops what never ran, where it is: `error` says why, unless a destructor fails as well.
 ///
 /// # Safety
 /// As for [`run`]; the closure is not used again.
@@ -318,7 +210,9 @@ unsafe fn drop_unrun<F, T>(this: NonNull<Runnable>, error: TaskError, strand: &S
         let cell = this.cast::<Cell<F, T>>().as_ref();
         (&cell.front.header, cell.closure.get())
     };
-    let dropped = strand.aside_in_place(Running::of(this, header), header.scope, || {
+    // SAFETY: `aside_in_place` takes it off the strand, while the task is live.
+    let running = unsafe { Running::of(this, header) };
+    let dropped = strand.aside_in_place(running, header.scope, || {
         // SAFETY: written by `create`, and not moved out.
         in_own_frame(|| unsafe { (*closure).assume_init_drop() });
     });
@@ -340,16 +234,6 @@ unsafe fn stack_bytes_of<F, T>(this: NonNull<Runnable>) -> usize {
 pub(super) fn asked_stack_bytes(header: &Header, extra: usize) -> usize {
     let said = header.identity.details.as_ref().map_or(0, |details| details.stack_bytes);
     said.max(header.scope.shared().stacks.usual_bytes()).saturating_add(extra)
-}
-
-/// How much stack what `this` points to asks for. 0: the usual.
-///
-/// # Safety
-/// `this` is live.
-#[inline]
-pub(super) unsafe fn stack_bytes(this: NonNull<Runnable>) -> usize {
-    // SAFETY: as the caller promised; the function belongs to its types.
-    unsafe { this.as_ref().vtable.stack_bytes.map_or(0, |stack_bytes| stack_bytes(this)) }
 }
 
 /// # Safety
@@ -381,7 +265,7 @@ unsafe fn free<F, T>(this: NonNull<Runnable>) {
     unsafe { pool::unbox(this.cast::<Cell<F, T>>()) };
 }
 
-/// Writes the result, tells the reader, and counts the task as ended.
+/// Writes the result, wakes the reader, and counts the task as ended.
 ///
 /// # Safety
 /// The task ran (or will never run) and nothing of it is left but its front. `free` frees it.
@@ -415,9 +299,11 @@ pub(super) unsafe fn finish<T>(
             let result = unsafe { &mut *front.as_ref().result.get() };
             // SAFETY: written above.
             let is_value = unsafe { result.assume_init_ref() }.is_ok();
-            // A destructor of a value or an error nobody wanted may panic; that is the task's failure as well.
+            // A destructor of a value or an error that is not read may panic; that is the task's failure as well.
             if !is_value || std::mem::needs_drop::<T>() {
-                let dropped = strand.aside_in_place(Running::of(front.cast(), header), scope, || {
+                // SAFETY: `aside_in_place` takes it off the strand, while the task is live.
+                let running = unsafe { Running::of(front.cast(), header) };
+                let dropped = strand.aside_in_place(running, scope, || {
                     // SAFETY: written above, and not used again.
                     in_own_frame(|| unsafe { result.assume_init_drop() });
                 });
@@ -445,18 +331,6 @@ impl Drop for CountsAtEnd<'_> {
     }
 }
 
-impl Identity {
-    /// Who it is, for a report.
-    pub(crate) fn label(&self) -> TaskLabel {
-        let name = self.details.as_ref().and_then(|details| details.name.as_deref());
-        TaskLabel { id: self.id, name: name.map(Arc::from), spawned_at: self.site }
-    }
-}
-
-pub(super) fn label(header: &Header) -> TaskLabel {
-    header.identity.label()
-}
-
 pub(super) fn cancelled(header: &Header) -> TaskError {
     TaskError::new(Reason::Cancelled, Some(label(header)))
 }
@@ -468,77 +342,4 @@ pub(super) fn error_of(payload: Box<dyn Any + Send>, header: &Header) -> TaskErr
         return cancelled(header);
     }
     panics::error(payload, || label(header))
-}
-
-/// The task that runs on a strand.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct TaskRef(pub(super) NonNull<Header>);
-
-impl TaskRef {
-    /// Its number.
-    pub(crate) fn id(&self) -> TaskId {
-        // SAFETY: as in `label`.
-        unsafe { self.0.as_ref() }.identity.id
-    }
-
-    /// What a builder said about it.
-    pub(crate) fn details(&self) -> Option<&Details> {
-        // SAFETY: as in `label`.
-        unsafe { self.0.as_ref() }.identity.details.as_deref()
-    }
-
-    /// How much stack it asks for. 0: the usual.
-    pub(super) fn stack_bytes(&self) -> usize {
-        // SAFETY: as in `label`; every task begins with a `Runnable`.
-        unsafe { stack_bytes(self.0.cast()) }
-    }
-
-    /// Who it is.
-    pub(crate) fn label(&self) -> TaskLabel {
-        // SAFETY: a strand has a `TaskRef` only between `begin` and `end`, while the task is live.
-        label(unsafe { self.0.as_ref() })
-    }
-
-    /// The same in short, for the worker's name_slot.
-    #[inline(always)]
-    pub(crate) fn name(self) -> Name {
-        // SAFETY: as in `label`.
-        let Identity { id, site, .. } = unsafe { &self.0.as_ref().identity };
-        Name::new(*id, site)
-    }
-}
-
-/// What runs on a strand: on behalf of which task, and what to tell if its stack is lost.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Running {
-    task: TaskRef,
-    runnable: NonNull<Runnable>,
-}
-
-impl Running {
-    #[inline(always)]
-    pub(super) fn new(task: TaskRef, runnable: NonNull<Runnable>) -> Self {
-        Self { task, runnable }
-    }
-
-    #[inline(always)]
-    pub(super) fn of(runnable: NonNull<Runnable>, header: &Header) -> Self {
-        Self::new(TaskRef(NonNull::from(header)), runnable)
-    }
-
-    #[inline(always)]
-    pub(crate) fn task(self) -> TaskRef {
-        self.task
-    }
-
-    /// Whether it is the task itself, and not the second half of a `join` of its.
-    pub(crate) fn is_whole(self) -> bool {
-        self.runnable == self.task.0.cast()
-    }
-
-    /// Ends it with `error`. Only for what began and will never go on, because its stack was lost.
-    pub(crate) fn fail(self, error: TaskError, strand: &Strand) {
-        // SAFETY: it is live until it ends, and it ends here: its stack is quarantined.
-        unsafe { (self.runnable.as_ref().vtable.fail)(self.runnable, error, strand) }
-    }
 }

@@ -1,10 +1,12 @@
 //! A closure that another thread runs while its caller waits.
 //!
+//! Room: mechanism. Knows one closure and the frame that waits for it.
+//!
 //! # Invariant
 //! `run_elsewhere` is not left, by return or by unwinding, before its closure has been run and dropped, or taken back unrun.
 //!
 //! # Why it holds
-//! Between the hand-over and the end stands only the wait for `completion`, which no cancellation ends; the one who runs the closure finishes
+//! Between the hand-over and the end stands only the wait for `completion`, which no cancellation ends; the thread that runs the closure finishes
 //! the completion last. A stack that overflows in between is waited for by its cleaner, as for a `join`.
 
 use std::{
@@ -15,10 +17,11 @@ use std::{
 
 use mech_sync::{Completion, Finish};
 
-use super::{loan, scope};
+use super::loan;
 use crate::{
-    drive::unblock::{Job, Pool},
+    kernel::scope,
     strand::{self, Strand, Woken},
+    threads::{Job, Pool},
 };
 
 /// Where the closure's outcome goes.
@@ -32,7 +35,7 @@ unsafe impl<T: Send> Sync for Place<T> {}
 
 impl<T> Place<T> {
     /// # Safety
-    /// Called once, while nobody reads the outcome. The place may be gone when this returns.
+    /// Called once, while the outcome is not read. The place may be gone when this returns.
     unsafe fn fill(&self, outcome: Result<T, Box<dyn Any + Send>>) {
         // SAFETY: ours until the completion is done.
         unsafe { *self.outcome.get() = Some(outcome) };
@@ -77,11 +80,11 @@ where
             wait(strand, &place.completion, || pool.take_back(number))
         })
     });
-    drop(taken_back); // a destructor of the closure may do as it likes: nobody else knows of it any more
+    drop(taken_back); // a destructor of the closure may do as it likes: no other thread knows of it any more
     place.outcome.into_inner()
 }
 
-/// Waits for the completion, or takes the job back if the caller is cancelled before anybody began it.
+/// Waits for the completion, or takes the job back if the caller is cancelled before a thread began it.
 fn wait(strand: &Strand, completion: &Completion, take_back: impl Fn() -> Option<Job>) -> Option<Job> {
     let token = strand.waiter.token();
     if !completion.wait(token) {

@@ -1,4 +1,6 @@
 //! Waits of futures: a waiter that is parked while no thread is, and wakes a waker.
+//!
+//! Room: driver. Knows wakers and waiters; knows nothing of what is waited for.
 
 use std::task::Waker;
 
@@ -9,7 +11,7 @@ use crate::{
     strand::{self, Strand, room},
 };
 
-/// One wait of a future: a waiter with a home of its own, parked, and the waker in it.
+/// One wait of a future: a waiter with an inbox of its own, parked, and the waker in it.
 #[derive(Debug)]
 pub(crate) struct FutureWait {
     token: WaitToken,
@@ -32,7 +34,7 @@ impl FutureWait {
         self.token
     }
 
-    /// Ends the wait. False if somebody woke it first: then what the waker did counts. The waiter stays ours until this is dropped.
+    /// Ends the wait. False if it was woken first: then what the waker did counts. The waiter stays ours until this is dropped.
     pub(crate) fn withdraw(&mut self) -> bool {
         self.withdrawn = self.token.unpark();
         self.withdrawn
@@ -68,7 +70,7 @@ impl Drop for FutureWait {
         let _room = room::to_drop();
         let inbox = self.token.waiter().inbox();
         if !self.withdrawn && !self.token.unpark() {
-            // Woken: the waiter is on its way here, and must arrive before somebody else sits on it.
+            // Woken: the waiter is on its way here, and must arrive before another wait uses it.
             while !inbox.has_arrivals() {
                 strand::with(Strand::give_way);
             }

@@ -1,34 +1,14 @@
 //! Storage that belongs to a task: what `thread_local!` is to a thread.
+//!
+//! Room: interface. Knows the values of a task; knows nothing of threads.
 
-use std::{
-    any::Any,
-    panic::{AssertUnwindSafe, catch_unwind},
-    rc::Rc,
-    thread,
-};
+use std::{any::Any, rc::Rc};
 
-use crate::{
-    strand::panics,
-    strand::{self, Cancellation, Strand},
-};
-
-/// How often destructors of a task's locals may make new ones, as for a thread's.
-const MAX_LOCALS_ROUNDS: u32 = 5;
-
-/// The values of one task, each with its key, in the order they were made. They are few, and are dropped in that order: a map's would be another in every run.
-#[derive(Default)]
-pub(crate) struct Locals(Option<Box<Values>>); // most tasks have none, and pay one word for it
-
-type Values = Vec<(usize, Rc<dyn Any>)>;
-
-impl Locals {
-    fn get(&self, key: usize) -> Option<Rc<dyn Any>> {
-        self.0.as_ref()?.iter().find(|(other, _)| *other == key).map(|(_, value)| value.clone())
-    }
-}
+use super::{self as strand, Strand, panics};
+use crate::kernel::locals::Locals;
 
 impl Drop for Locals {
-    /// Of a thread that ends, or of a half of a `join`: the thread or task that drops them does not fail for it. A destructor that panics has told the panic hook.
+    /// Of a thread that ends, or of a half of a `join`: the thread or task that drops them does not fail for it. The panic hook has printed the panic of a destructor.
     #[inline]
     fn drop(&mut self) {
         if let Some(values) = self.0.take() {
@@ -42,61 +22,9 @@ impl Locals {
     pub(crate) fn drop_each(mut self) {
         panics::drop_each(self.0.take().into_iter().flat_map(|values| *values));
     }
-
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_none()
-    }
-
-    /// Adds the values of others for which it has none; returns the rest.
-    pub(crate) fn add(&mut self, mut others: Locals) -> Locals {
-        let own = self.0.get_or_insert_default();
-        let (twice, new) = others
-            .0
-            .take()
-            .into_iter()
-            .flat_map(|values| *values)
-            .partition(|(key, _)| own.iter().any(|(other, _)| other == key));
-        let (twice, mut new): (Values, Values) = (twice, new);
-        own.append(&mut new);
-        Locals((!twice.is_empty()).then(|| Box::new(twice)))
-    }
 }
 
 impl Strand {
-    /// Drops the values of the task, which had this outcome. They are its own: a panic there, or a budget that they are refused, is the task's.
-    #[cold]
-    pub(crate) fn drop_locals<R>(&self, outcome: thread::Result<R>) -> thread::Result<R> {
-        let place = self.panicked_at.take();
-        self.shields.set(1); // destructors may block, and are not interrupted
-        let dropped = catch_unwind(AssertUnwindSafe(|| {
-            for _ in 0..MAX_LOCALS_ROUNDS {
-                if !self.has_locals.replace(false) {
-                    break;
-                }
-                let locals = self.locals.take();
-                locals.drop_each(); // the borrow is over: they may make new ones
-            }
-            self.look_at_meter();
-        }));
-        match (dropped, outcome) {
-            (Ok(()), outcome) => {
-                self.panicked_at.replace(place);
-                outcome
-            }
-            (Err(worse), Ok(value)) => {
-                panics::drop_apart(value).unwrap_or_else(panics::discard);
-                Err(worse)
-            }
-            (Err(worse), Err(payload)) if payload.is::<Cancellation>() => Err(worse),
-            (Err(another), Err(payload)) => {
-                panics::discard(another);
-                self.panicked_at.replace(place);
-                Err(payload)
-            }
-        }
-    }
-
     /// Gives the task that runs here the values it had elsewhere.
     pub(crate) fn put_locals(&self, locals: Locals) {
         if !locals.is_empty() {

@@ -1,4 +1,6 @@
-//! What a panic said, and where. The place is only told to the panic hook, so we stand in front of whatever hook there is.
+//! What a panic said, and where. Only the panic hook learns the location, so ours is called before the hook of the program.
+//!
+//! Room: driver. Knows panic payloads; knows nothing of nurseries.
 
 use std::{
     any::Any,
@@ -65,18 +67,18 @@ pub(crate) fn error(payload: Box<dyn Any + Send>, who: impl FnOnce() -> TaskLabe
     error.and_others(take_others())
 }
 
-/// Where the last panic of this strand happened, told once.
+/// Where the last panic of this strand happened; taken once.
 pub(crate) fn take_place() -> Option<Arc<str>> {
     strand::with(|strand| strand.panicked_at.take())
 }
 
-/// What failed in the nurseries that the last panic of this strand came through, told once.
+/// What failed in the nurseries that the last panic of this strand came through; taken once.
 pub(crate) fn take_others() -> Vec<TaskError> {
     strand::with(|strand| strand.failed_before.take())
 }
 
-/// Drops what the runtime holds for somebody. While its owner unwinds, a destructor that panics would end the process, as the language has it for what
-/// stands on the stack; what we hold we can drop apart. The panic hook has told of it.
+/// Drops what the runtime holds for a task. While its owner unwinds, a destructor that panics would end the process, as the language has it for what
+/// stands on the stack; what we hold we can drop apart. The panic hook has printed it.
 #[inline]
 pub(crate) fn drop_contained<T>(value: T) {
     if std::mem::needs_drop::<T>() {

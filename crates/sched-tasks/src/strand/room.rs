@@ -1,18 +1,16 @@
 //! How much stack is left: asked before the runtime does anything on a caller's stack.
 //!
+//! Room: driver. Knows stacks; knows nothing of what an operation does.
+//!
 //! # Invariant
 //! An operation that began has room to come to its end, and to unwind from there.
 //!
 //! # Why it holds
-//! Every public operation asks on entry, while it holds nothing; `tests/depths/main.rs` tries each at every depth. In a destructor that runs while the task unwinds nobody asks:
+//! Every public operation asks on entry, while it holds nothing; `tests/depths/main.rs` tries each at every depth. In a destructor that runs while the task unwinds nothing is checked:
 //! a second unwinding would end the process, and room for one operation was kept. Our own destructors cannot unwind at the door, since what they give back would be lost: half of
 //! the stack's guard is lent to them.
 
-use crate::strand::{self, Strand};
-
-/// What the runtime may use of a caller's stack below its public functions, and to unwind from there. A task that has less left unwinds at the
-/// door, where it holds nothing: inside it would end the process.
-pub(crate) const ROOM_BYTES: usize = if cfg!(debug_assertions) { 24 << 10 } else { 12 << 10 };
+use crate::kernel::strand::{self, ROOM_BYTES, Strand};
 
 /// Runs something in a frame of its own. Inlined, what it keeps on the stack would be part of the caller's frame: foreign code would overflow the stack before its task
 /// began, and what needs much of it before there was a look at what is left.
@@ -40,7 +38,7 @@ pub(crate) struct LentGuard;
 impl Drop for LentGuard {
     fn drop(&mut self) {
         strand::with(|strand| {
-            // Who unwinds needs it until its task ends, and gives it back there.
+            // A strand that unwinds needs it until its task ends, and gives it back there.
             let keeps = strand.guard_lent.get() || std::thread::panicking();
             strand.guard_lent.set(keeps || mech_fiber::take_guard_back().is_err());
         });

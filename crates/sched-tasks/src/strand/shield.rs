@@ -1,4 +1,6 @@
 //! Shields: what must not be interrupted.
+//!
+//! Room: interface.
 
 use crate::strand::{self, Strand};
 

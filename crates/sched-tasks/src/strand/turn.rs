@@ -1,5 +1,7 @@
 //! Turns: how many operations a task may do before others run, whether it had to wait or not. What tokio calls its cooperative budget.
 //!
+//! Room: driver. Knows what a strand may do before others run; knows nothing of clocks.
+//!
 //! # Invariants
 //! 1. Between two turns of its worker a fiber does at most [`TURN`] operations, and a future at most [`TURN`] in a poll, plus [`REST`] for each part of it that goes
 //!    on after it was refused.
@@ -9,108 +11,28 @@
 //! # Why they hold
 //! 1. Every operation that may succeed at once spends one of `turn.left`. It is full again after every stop of the fiber, at the beginning of a task and of a poll. When it
 //!    is spent a fiber goes behind the fibers that are ready, those among them that other threads woke; a future is refused, having woken itself, and goes behind them as well.
-//! 2. The look at the cancellation follows the turn, also if nobody took it.
+//! 2. The look at the cancellation follows the turn, also if no other took it.
 //! 3. By the order of calls in each operation.
 //!
 //! A fiber that gives its turn away does not go behind tasks that have not started, as one that yields does: each of them would need a stack. They come in by the worker's
 //! regular look at what it puts off; see `decide.rs`.
 //!
 //! In two places nothing can be stopped: inside the poll of a future, and inside a waker, which any operation may call in the middle. There operations are counted, and the next
-//! one elsewhere pays. What never waits by its nature and is often done under somebody's lock, as to spawn, to notify, to give back a permit, to answer once, is only counted everywhere.
+//! one elsewhere pays. What never waits by its nature and is often done under a lock, as to spawn, to notify, to give back a permit, to answer once, is only counted everywhere.
 //!
 //! # Rejected
 //! To look at the clock: dearer than the operations. To refuse a future until it is polled anew: an executor inside the future that polls it again at once would do so for ever.
 
-use std::{
-    cell::Cell,
-    task::{Context, Poll},
+use std::task::{Context, Poll};
+
+use super::give_way;
+use crate::kernel::{
+    strand::Strand,
+    turn::{Fixed, TURN},
 };
-
-use crate::{drive::give_way, strand::Strand};
-
-/// So many operations make a turn; tokio's number.
-pub(crate) const TURN: u32 = 128;
 
 /// So many a future may do when it has been refused, until it is polled anew.
 const REST: u32 = 8;
-
-/// What is left of a strand's turn.
-#[derive(Debug)]
-pub(crate) struct Turn {
-    left: Cell<u32>,
-    /// Nothing may stop here that need not wait.
-    fixed: Cell<Option<Fixed>>,
-    /// A future was refused in this poll.
-    refused: Cell<bool>,
-}
-
-/// Where nothing stops that need not wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fixed {
-    InPoll,
-    /// A foreign waker, in the middle of an operation of the runtime.
-    InWaker,
-}
-
-impl Turn {
-    pub(crate) const fn new() -> Self {
-        Self { left: Cell::new(TURN), fixed: Cell::new(None), refused: Cell::new(false) }
-    }
-
-    /// Whether a waker runs here, in the middle of an operation of the runtime.
-    pub(crate) fn is_in_waker(&self) -> bool {
-        self.fixed.get() == Some(Fixed::InWaker)
-    }
-
-    /// Whether nothing may stop here that need not wait.
-    pub(crate) fn is_fixed(&self) -> bool {
-        self.fixed.get().is_some()
-    }
-
-    /// A new turn begins: others ran, or could have.
-    #[inline(always)]
-    pub(crate) fn begin(&self) {
-        self.left.set(TURN);
-    }
-
-    /// Runs `f`, which is no turn for others: what was left is left.
-    pub(crate) fn while_kept<R>(&self, f: impl FnOnce() -> R) -> R {
-        let left = self.left.get();
-        let result = f();
-        self.left.set(left);
-        result
-    }
-
-    /// Whether it is over, and nobody has been let in yet.
-    #[inline(always)]
-    pub(crate) fn is_over(&self) -> bool {
-        self.left.get() == 0
-    }
-
-    /// Counts an operation that goes on in any case.
-    #[inline(always)]
-    pub(crate) fn count(&self) {
-        self.left.set(self.left.get().saturating_sub(1));
-    }
-
-    /// Whether a future was refused since the last time this was asked.
-    pub(crate) fn take_refused(&self) -> bool {
-        self.refused.take()
-    }
-
-    /// Runs `f`, in which no operation stops that need not wait.
-    #[inline]
-    pub(crate) fn while_fixed<R>(&self, why: Fixed, f: impl FnOnce() -> R) -> R {
-        struct Back<'a>(&'a Cell<Option<Fixed>>, Option<Fixed>);
-        impl Drop for Back<'_> {
-            fn drop(&mut self) {
-                self.0.set(self.1);
-            }
-        }
-        let _back = Back(&self.fixed, self.fixed.replace(Some(why)));
-        f()
-    }
-}
 
 impl Strand {
     /// Spends one operation. At the end of the turn others run first, and a cancelled task unwinds; so does one with too little stack for an operation.
@@ -126,29 +48,29 @@ impl Strand {
     }
 
     #[inline(always)]
-    fn spend_turn(&self, heeds_cancellation: bool) {
+    fn spend_turn(&self, checks_cancellation: bool) {
         self.ensure_room();
         let (left, is_over) = self.turn.left.get().overflowing_sub(1);
         self.turn.left.set(left);
         if is_over {
-            self.end_turn(heeds_cancellation);
+            self.end_turn(checks_cancellation);
         }
     }
 
-    /// The same for what nobody expects to stop, as a spawn, and is often done under a lock of the standard library: another fiber of the worker that wants that lock would
+    /// The same for an operation that is not expected to stop, as a spawn, and is often done under a lock of the standard library: another fiber of the worker that wants that lock would
     /// wait for ever. It is counted, and the next operation pays. At the end of the turn a cancelled task unwinds.
     #[inline(always)]
     pub(crate) fn count_turn(&self) {
         self.ensure_room();
         if self.turn.is_over() {
-            self.heed();
+            self.check_cancelled();
         }
         self.turn.count();
     }
 
     #[cold]
     #[inline(never)]
-    fn heed(&self) {
+    fn check_cancelled(&self) {
         if self.turn.fixed.get().is_none() && self.is_cancelled() {
             self.unwind();
         }
@@ -156,23 +78,23 @@ impl Strand {
 
     #[cold]
     #[inline(never)]
-    fn end_turn(&self, heeds_cancellation: bool) {
+    fn end_turn(&self, checks_cancellation: bool) {
         if self.turn.fixed.get().is_some() {
-            return self.turn.left.set(0); // whoever can stop next does
+            return self.turn.left.set(0); // the next operation that can stop does
         }
         self.turn.begin();
         self.come_by();
         give_way::give_turn(self);
-        if heeds_cancellation {
+        if checks_cancellation {
             self.stand_still_if_paused();
         }
-        if heeds_cancellation && self.is_cancelled() {
+        if checks_cancellation && self.is_cancelled() {
             self.unwind();
         }
     }
 
     /// At the entry of a future's operation: not ready if the turn is over. Its task has been woken then, and tries again after the others. An operation that succeeds is
-    /// [counted](Turn::count), one that waits is not: else who waits for many things at once would never get to the last.
+    /// [counted](crate::kernel::turn::Turn::count), one that waits is not: else a future that waits for many things at once would never get to the last.
     #[inline]
     pub(crate) fn poll_turn(&self, cx: &Context<'_>) -> Poll<()> {
         self.ensure_room();
@@ -183,7 +105,7 @@ impl Strand {
     fn refuse(&self, cx: &Context<'_>) -> Poll<()> {
         self.turn.refused.set(true);
         self.turn.while_fixed(Fixed::InPoll, || cx.waker().wake_by_ref());
-        self.turn.left.set(if self.running.get().is_some() { REST } else { TURN }); // on a plain thread nobody else begins it
+        self.turn.left.set(if self.running.get().is_some() { REST } else { TURN }); // on a plain thread nothing else begins it
         Poll::Pending
     }
 }

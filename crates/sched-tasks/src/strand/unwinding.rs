@@ -1,25 +1,26 @@
 //! How a strand unwinds, and stops in the middle of it.
 //!
+//! Room: driver. Knows panics and strands; knows nothing of what is unwound.
+//!
 //! # Invariant
-//! A strand that unwinds is not told to unwind again: that would end the process. Nobody else on its thread seems to.
+//! A strand that unwinds is not made to unwind again: that would end the process. No other strand of its thread seems to unwind.
 
-use std::{
-    any::Any,
-    cell::Cell,
-    panic::{AssertUnwindSafe, catch_unwind},
-};
+use std::{any::Any, cell::Cell};
 
 use mech_fiber::PanicsAside;
 
 use crate::{
-    drive::worker::Worker,
-    error::TaskError,
-    raw::{current, scope::ScopeRef, task::Running},
-    strand::{Strand, UNWIND_ROOM_BYTES},
+    budget::Refused,
+    error::{Reason, TaskError},
+    kernel::{
+        current,
+        strand::{Strand, UNWIND_ROOM_BYTES},
+        worker::Worker,
+    },
 };
 
 /// In the count of strands of a thread that stopped in the middle of an unwinding: those that the thread goes on to count; and that one was taken aside, ever. From then on
-/// everybody on the thread looks closely, lest somebody's unwinding be taken for another's.
+/// every strand of the thread checks closely, so that no unwinding is taken for that of another strand.
 const STOPPED: u32 = !ASIDE;
 const ASIDE: u32 = 1 << 31;
 
@@ -42,34 +43,6 @@ impl Strand {
         }
     }
 
-    /// Drops what a task leaves behind when it does not run: in its name, so that destructors may block, and for a share of its own, so that they cannot spend without end. A
-    /// cancellation does not interrupt them.
-    pub(crate) fn aside(&self, running: Running, scope: ScopeRef, drop: impl FnOnce()) -> std::thread::Result<()> {
-        self.begin(running, scope);
-        self.shields.set(1);
-        let outcome = catch_unwind(AssertUnwindSafe(|| {
-            drop();
-            self.look_at_meter();
-        }));
-        let outcome = if self.has_locals.get() { self.drop_locals(outcome) } else { outcome };
-        self.shields.set(0);
-        self.end();
-        outcome
-    }
-
-    /// The same for what is dropped where it is, in the task's memory. That is freed when the task has ended, so no frame of this may be skipped: an overflow ends the process.
-    pub(crate) fn aside_in_place(
-        &self,
-        running: Running,
-        scope: ScopeRef,
-        drop: impl FnOnce(),
-    ) -> std::thread::Result<()> {
-        self.drops_in_place.set(true);
-        let outcome = self.aside(running, scope, drop);
-        self.drops_in_place.set(false);
-        outcome
-    }
-
     #[cold]
     pub(crate) fn suspend_unwinding(&self, worker: &Worker, successor: usize) {
         let (unwinding, known) = (self.is_unwinding(), self.unwinding.get());
@@ -85,12 +58,12 @@ impl Strand {
     }
 
     /// Lets others run on this thread, by `others`. If this strand is `known` to be in the middle of an unwinding, the thread does not count that meanwhile: else
-    /// whoever unlocks a `std::sync::Mutex` would poison it. Where that cannot be done, `stopped` counts it.
+    /// another strand that unlocks a `std::sync::Mutex` would poison it. Where that cannot be done, `stopped` counts it.
     pub(crate) fn aside_while(&self, known: bool, unwinding: bool, stopped: &Cell<u32>, others: impl FnOnce()) {
         if !unwinding {
             return others();
         }
-        // Beside one that the thread goes on to count, nobody can tell which is whose.
+        // Beside one that the thread goes on to count, it is not known which unwinding is whose.
         let aside = if known && stopped.get() & STOPPED == 0 { current::without(PanicsAside::take) } else { None };
         match aside {
             Some(aside) => {
@@ -114,18 +87,18 @@ impl Strand {
     }
 
     /// Destructors that block must not be interrupted: a second unwinding would abort. `panicking` speaks of the thread; while another of its
-    /// fibers has stopped in the middle of an unwinding that could not be taken aside, only the flag tells, which outlives a `catch_unwind` in the task.
+    /// fibers has stopped in the middle of an unwinding that could not be taken aside, only the flag says so, which outlives a `catch_unwind` in the task.
     pub(crate) fn is_unwinding(&self) -> bool {
         let stopped = || match (&self.worker, &self.driver) {
             (Some(worker), _) => worker.stopped_unwinding.get(),
-            (None, Some(driver)) => driver.stopped_unwinding.get(),
+            (None, Some(driver)) => driver.stopped_unwinding().get(),
             (None, None) => 0,
         };
         let elsewhere = || stopped() & STOPPED > 0;
         std::thread::panicking() && (self.unwinding.get() || !elsewhere()) || self.for_unwinding.get()
     }
 
-    /// Unwinds to the nearest nursery or the end of the task: it was told to stop, or refused a budget. Not a panic: no hook runs and nothing is printed.
+    /// Unwinds to the nearest nursery or the end of the task: it was cancelled, or refused a budget. Not a panic: no hook runs and nothing is printed.
     #[cold]
     pub(crate) fn unwind(&self) -> ! {
         let told_to_stop = self.shields.get() == 0 && self.scope.get().is_some_and(|scope| scope.is_cancelled());
@@ -133,6 +106,12 @@ impl Strand {
             Some(error) => self.fail(error),
             None => self.rethrow(Box::new(Cancellation)),
         }
+    }
+
+    /// What ends a task that was refused a budget.
+    fn exhaustion(&self) -> Option<TaskError> {
+        let Refused { component, granted, wanted, .. } = self.meter.refused()?;
+        Some(TaskError::new(Reason::BudgetExhausted { component, granted, wanted }, self.label()))
     }
 
     /// Ends the task, or the body of the nursery, with `error`, by unwinding: it is what [`Nursery`](crate::Nursery) and task say of their end.
@@ -148,7 +127,7 @@ impl Strand {
         if self.scope.get().is_none()
             && let Some(error) = payload.downcast_ref::<TaskError>()
         {
-            panic!("{error}"); // no task and no nursery to end with it: the panic hook tells
+            panic!("{error}"); // no task and no nursery to end with it: the panic hook prints it
         }
         if !mech_fiber::has_room(UNWIND_ROOM_BYTES) && self.worker.is_some() {
             self.guard_lent.set(mech_fiber::lend_guard());

@@ -1,7 +1,10 @@
-//! Atomics that a seeded run knows of: before every operation another task may go first.
+//! Atomics for seeded runs: before every operation another task may run first.
 //!
-//! Elsewhere they are those of the standard library, at the price of a look at where the caller is, about a nanosecond. A seeded run has one thread, so what it finds are wrong orders of
-//! operations; that an operation is too weak for another processor it cannot find: `loom` does.
+//! Room: interface.
+//!
+//! Outside seeded runs they are those of the standard library, plus a check of where the caller is, about a nanosecond.
+//! A seeded run has one thread, so it finds wrong orders of operations. It cannot find that an ordering is too weak for
+//! another processor: `loom` does.
 //!
 //! ```should_panic
 //! use bursar::{explore, nursery, sync::atomic::{AtomicU32, Ordering::Relaxed}};
@@ -24,7 +27,7 @@ pub use std::sync::atomic::Ordering;
 
 use crate::strand::current;
 
-/// Others may go first, if a seed decides that.
+/// Other tasks may run first, if a seed decides that.
 #[inline]
 fn pass() {
     current().interleave();
@@ -41,23 +44,23 @@ macro_rules! atomics {
     ($($(#[$doc:meta])* $name:ident of $value:ty;)*) => {$(
         $(#[$doc])*
         ///
-        /// Before every operation another task may go first, in a seeded run.
+        /// In a seeded run another task may run before every operation.
         #[derive(Default)]
         #[repr(transparent)]
         pub struct $name(atomic::$name);
 
         impl $name {
-            /// With that value. May be a `static`.
+            /// Holds `value`. May be a `static`.
             pub const fn new(value: $value) -> Self {
                 Self(atomic::$name::new(value))
             }
 
-            /// The value, without an atomic operation: the caller is alone.
+            /// The value, without an atomic operation: `&mut` is exclusive.
             pub fn get_mut(&mut self) -> &mut $value {
                 self.0.get_mut()
             }
 
-            /// What it held.
+            /// The value.
             pub fn into_inner(self) -> $value {
                 self.0.into_inner()
             }
@@ -69,44 +72,44 @@ macro_rules! atomics {
                 self.0.load(order)
             }
 
-            /// Puts another there.
+            /// Stores `value`.
             #[inline]
             pub fn store(&self, value: $value, order: Ordering) {
                 pass();
                 self.0.store(value, order);
             }
 
-            /// Puts another there; returns the one before.
+            /// Stores `value`; returns the old one.
             #[inline]
             pub fn swap(&self, value: $value, order: Ordering) -> $value {
                 pass();
                 self.0.swap(value, order)
             }
 
-            /// Puts `new` there if it is `current`; returns what it was.
+            /// Stores `new` if the value is `current`; returns the old value.
             ///
             /// # Errors
-            /// What it was, if that was not `current`.
+            /// The old value, if that was not `current`.
             #[inline]
             pub fn compare_exchange(&self, current: $value, new: $value, success: Ordering, failure: Ordering) -> Result<$value, $value> {
                 pass();
                 self.0.compare_exchange(current, new, success, failure)
             }
 
-            /// The same; may fail without a reason.
+            /// The same; may fail spuriously.
             ///
             /// # Errors
-            /// What it was.
+            /// The old value.
             #[inline]
             pub fn compare_exchange_weak(&self, current: $value, new: $value, success: Ordering, failure: Ordering) -> Result<$value, $value> {
                 pass();
                 self.0.compare_exchange_weak(current, new, success, failure)
             }
 
-            /// Changes it by `update`, until nobody comes between, or `update` says `None`.
+            /// Changes the value by `update`, again until no other thread comes between, or `update` says `None`.
             ///
             /// # Errors
-            /// What it was, if `update` said `None`.
+            /// The old value, if `update` said `None`.
             pub fn fetch_update(&self, set: Ordering, fetch: Ordering, mut update: impl FnMut($value) -> Option<$value>) -> Result<$value, $value> {
                 let mut now = self.load(fetch);
                 while let Some(next) = update(now) {

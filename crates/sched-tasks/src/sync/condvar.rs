@@ -1,26 +1,30 @@
 //! Waiting until what a mutex protects has changed.
 //!
+//! Room: interface.
+//!
 //! # Invariant
-//! A notification that comes after a wait has given up the mutex ends that wait, or one that began earlier. A wait that unwinds has used up none.
+//! A notification that comes after a wait has released the mutex ends that wait, or one that began earlier. A wait that
+//! unwinds has used up none.
 //!
 //! # Why it holds
-//! A wait is in the line before the mutex is free. It is claimed, or over by a timeout or a cancellation; one that is over cannot be claimed, and the notification goes to the
-//! next. The mutex is taken again before `wait` returns or unwinds, by an operation that is not interrupted: so the guard is always true.
+//! A wait is in the queue before the mutex is free. It is claimed, or ended by a timeout or a cancellation; one that
+//! has ended cannot be claimed, and the notification goes to the next. The mutex is taken again before `wait` returns
+//! or unwinds, by an operation that is not interrupted: so the guard always holds the lock.
 
 use std::time::{Duration, Instant};
 
 use super::{MutexGuard, raw as lock};
 use crate::{
-    drive::clock,
-    line::Line,
+    kernel::clock,
     strand::{self, Strand},
     wait::{self, End},
+    wait_queue::WaitQueue,
 };
 
 /// Lets tasks wait until others changed something under a [`Mutex`](super::Mutex).
 ///
-/// A wait ends by a notification or by time, never without reason; still, ask again whether what you wait for is so, for others may have been quicker:
-/// [`wait_while`](Self::wait_while) does.
+/// A wait ends by a notification or a timeout, never spuriously. Still, check the condition again, because another task
+/// may have been faster: [`wait_while`](Self::wait_while) does.
 ///
 /// ```
 /// use bursar::{nursery, sync::{Condvar, Mutex}};
@@ -41,7 +45,7 @@ use crate::{
 /// ```
 #[derive(Debug)]
 pub struct Condvar {
-    line: Line,
+    queue: WaitQueue,
 }
 
 impl Default for Condvar {
@@ -51,12 +55,12 @@ impl Default for Condvar {
 }
 
 impl Condvar {
-    /// Nobody waits. May be a `static`.
+    /// No waiter. May be a `static`.
     pub const fn new() -> Self {
-        Self { line: Line::new() }
+        Self { queue: WaitQueue::new() }
     }
 
-    /// Gives up the mutex, waits for a notification, and takes the mutex again.
+    /// Releases the mutex, waits for a notification, and takes the mutex again.
     pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) {
         self.until(guard, None);
     }
@@ -110,38 +114,38 @@ impl Condvar {
         strand::with(|strand| {
             strand.checkpoint_with_lock();
             let token = strand.waiter.token();
-            self.line.enlist(token, 0);
+            self.queue.enlist(token, 0);
             match lock::while_unlocked(guard, || wait::wait(strand, token, deadline)) {
                 End::Claimed(_) => true,
                 End::TimedOut => {
-                    self.line.leave();
+                    self.queue.leave();
                     false
                 }
                 End::Cancelled => {
-                    self.line.leave();
+                    self.queue.leave();
                     strand.unwind();
                 }
             }
         })
     }
 
-    /// Wakes the one who waits longest. True if there was one.
+    /// Wakes the oldest waiter. True if there was one.
     ///
     /// ```
-    /// assert!(!bursar::sync::Condvar::new().notify_one()); // nobody waits, and nothing is kept for later
+    /// assert!(!bursar::sync::Condvar::new().notify_one()); // no task waits, and nothing is kept for later
     /// ```
     pub fn notify_one(&self) -> bool {
         strand::with(Strand::pass_by);
-        self.line.wake_one()
+        self.queue.wake_one()
     }
 
-    /// Wakes all who wait. Says how many there were.
+    /// Wakes all waiters. Returns how many there were.
     ///
     /// ```
     /// assert_eq!(bursar::sync::Condvar::new().notify_all(), 0);
     /// ```
     pub fn notify_all(&self) -> usize {
         strand::with(Strand::pass_by);
-        self.line.wake_all()
+        self.queue.wake_all()
     }
 }

@@ -1,4 +1,6 @@
-//! The lock in a [`Mutex`](super::Mutex): one word, and a line for those who wait.
+//! The lock in a [`Mutex`](super::Mutex): one word, and a wait list.
+//!
+//! Room: mechanism.
 //!
 //! ```text
 //!              acquire 1                     acquire, must wait 3
@@ -10,14 +12,17 @@
 //!
 //! # Invariants
 //! 1. One strand at a time has LOCKED.
-//! 2. While somebody waits, the lock is held, or somebody is awake who will try to take it.
-//! 3. Nobody waits for ever: whoever was woken and came too late once is first in line, and the lock is handed to it.
+//! 2. While a strand waits, the lock is held, or a strand is awake that will try to take it.
+//! 3. No strand waits for ever: one that was woken and came too late once is first in the list, and the lock is handed
+//!    to it.
 //!
 //! # Why they hold
-//! 1. LOCKED is set by CAS from a word without it, or stays set for the one who is handed the lock by its claim.
-//! 2. WAITERS changes under the line's lock. Who enlists does so only while LOCKED is set, and then sees to it that WAITERS is; so the holder's release finds it and claims
-//!    one. A claimed strand tries, cancelled or not: it has the lock, or another one holds it and will find WAITERS.
-//! 3. The first in line with the code HANDED gets the lock at the next release, and nobody behind it is woken before.
+//! 1. LOCKED is set by CAS from a word without it, or stays set for the strand that is handed the lock by its claim.
+//! 2. WAITERS changes under the list's lock. A strand enlists only while LOCKED is set, and then makes sure that
+//!    WAITERS is set; so the holder's release finds it and claims one. A claimed strand tries, cancelled or not: it has
+//!    the lock, or another one holds it and will find WAITERS.
+//! 3. The first in the list with the code HANDED gets the lock at the next release, and no strand behind it is woken
+//!    before.
 //!
 //! # Rejected
 //! Handing over at every release: fair, but then the lock is idle for the time it takes each next fiber to run, and a busy lock is several times slower.
@@ -34,10 +39,10 @@ use std::{
 use mech_sync::SpinLock;
 
 use crate::{
-    line::Waits,
     strand::room,
     strand::{self, Strand},
     wait::{self, End},
+    wait_queue::WaitList,
 };
 
 const LOCKED: u32 = 1;
@@ -51,21 +56,21 @@ const HANDED: u16 = 1;
 #[derive(Debug)]
 pub struct Lock {
     word: AtomicU32,
-    waits: SpinLock<Waits>,
+    waits: SpinLock<WaitList>,
 }
 
-/// Whether a wait for the lock heeds cancellation.
+/// What ends a wait for the lock.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Heed {
+enum InterruptedBy {
     Cancellation,
-    /// Only that a seeded run has come to a deadlock.
+    /// Only the deadlock of a seeded run.
     Deadlock,
     Nothing,
 }
 
 impl Lock {
     pub(crate) const fn new() -> Self {
-        Self { word: AtomicU32::new(0), waits: SpinLock::new(Waits::new()) }
+        Self { word: AtomicU32::new(0), waits: SpinLock::new(WaitList::new()) }
     }
 
     pub(crate) fn is_locked(&self) -> bool {
@@ -90,28 +95,29 @@ impl Lock {
         strand::with(|strand| {
             strand.take_turn();
             if strand.needs_attention() {
-                return self.acquire_attentively(strand, deadline);
+                return self.acquire_with_checkpoint(strand, deadline);
             }
             self.word.compare_exchange(0, LOCKED, Acquire, Relaxed).is_ok()
-                || self.acquire_slowly(strand, deadline, Heed::Cancellation)
+                || self.acquire_slowly(strand, deadline, InterruptedBy::Cancellation)
         })
     }
 
-    /// The same after a checkpoint that has something to do. In a seeded run the release, too, is to go the long way, where others may go first.
+    /// The same after a checkpoint that has something to do. In a seeded run the release must take the slow path too,
+    /// where other tasks may run first.
     #[cold]
-    fn acquire_attentively(&self, strand: &Strand, deadline: Option<Instant>) -> bool {
-        strand.attend();
-        let acquired = self.try_acquire() || self.acquire_slowly(strand, deadline, Heed::Cancellation);
+    fn acquire_with_checkpoint(&self, strand: &Strand, deadline: Option<Instant>) -> bool {
+        strand.check_closely();
+        let acquired = self.try_acquire() || self.acquire_slowly(strand, deadline, InterruptedBy::Cancellation);
         if acquired {
-            self.release_by_the_long_way(strand);
+            self.force_slow_release(strand);
         }
         acquired
     }
 
-    fn release_by_the_long_way(&self, strand: &Strand) {
+    fn force_slow_release(&self, strand: &Strand) {
         if strand.shared().is_some_and(|shared| shared.seeded.is_some()) {
             let _waits = self.waits.lock();
-            self.word.fetch_or(WAITERS, Relaxed); // wrong, perhaps; the release puts it right
+            self.word.fetch_or(WAITERS, Relaxed); // perhaps wrong; the release corrects it
         }
     }
 
@@ -124,7 +130,7 @@ impl Lock {
                 return self.acquire_interleaving(strand);
             }
             if self.word.compare_exchange(0, LOCKED, Acquire, Relaxed).is_err() {
-                self.acquire_slowly(strand, None, Heed::Deadlock);
+                self.acquire_slowly(strand, None, InterruptedBy::Deadlock);
             }
         });
     }
@@ -133,20 +139,20 @@ impl Lock {
     fn acquire_interleaving(&self, strand: &Strand) {
         strand.interleave();
         if !self.try_acquire() {
-            self.acquire_slowly(strand, None, Heed::Deadlock);
+            self.acquire_slowly(strand, None, InterruptedBy::Deadlock);
         }
-        self.release_by_the_long_way(strand);
+        self.force_slow_release(strand);
     }
 
     /// Waits for the lock, and does not unwind meanwhile.
     pub(crate) fn acquire_regardless(&self) {
         if !self.try_acquire() {
-            strand::with(|strand| self.acquire_slowly(strand, None, Heed::Nothing));
+            strand::with(|strand| self.acquire_slowly(strand, None, InterruptedBy::Nothing));
         }
     }
 
     #[cold]
-    fn acquire_slowly(&self, strand: &Strand, deadline: Option<Instant>, heed: Heed) -> bool {
+    fn acquire_slowly(&self, strand: &Strand, deadline: Option<Instant>, interrupted_by: InterruptedBy) -> bool {
         wait::spin_until(strand, || !self.is_locked());
         let mut came_too_late = false;
         loop {
@@ -157,7 +163,7 @@ impl Lock {
             {
                 let mut waits = self.waits.lock();
                 if self.word.fetch_or(WAITERS, Relaxed) & LOCKED == 0 {
-                    continue; // free again; should WAITERS be wrong now, the next release puts it right
+                    continue; // free again; if WAITERS is wrong now, the next release corrects it
                 }
                 if came_too_late {
                     waits.push_front(token, HANDED, ());
@@ -165,14 +171,14 @@ impl Lock {
                     waits.push(token, TRY, ());
                 }
             }
-            let end = match heed {
-                Heed::Cancellation => wait::wait_through_pauses(strand, token, deadline),
-                Heed::Deadlock => wait::wait_shielded(strand, token),
-                Heed::Nothing => End::Claimed(wait::wait_regardless(strand, token)),
+            let end = match interrupted_by {
+                InterruptedBy::Cancellation => wait::wait_through_pauses(strand, token, deadline),
+                InterruptedBy::Deadlock => wait::wait_shielded(strand, token),
+                InterruptedBy::Nothing => End::Claimed(wait::wait_regardless(strand, token)),
             };
             match end {
                 End::Claimed(HANDED) => return true,
-                End::Claimed(_) => came_too_late = true, // if it is
+                End::Claimed(_) => came_too_late = true, // if the lock is taken again by now
                 End::TimedOut => {
                     self.waits.lock().leave();
                     return self.try_acquire();
@@ -185,7 +191,7 @@ impl Lock {
         }
     }
 
-    /// Gives the lock back. Only whoever has it may do so.
+    /// Releases the lock. Only its holder may do so.
     #[inline]
     pub(crate) fn release(&self) {
         if self.word.compare_exchange(LOCKED, 0, Release, Relaxed).is_err() {

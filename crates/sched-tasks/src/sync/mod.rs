@@ -1,4 +1,6 @@
-//! Locks that stop the fiber, not the worker.
+//! Locks that block the fiber, not the worker.
+//!
+//! Room: interface.
 
 pub mod atomic;
 mod condvar;

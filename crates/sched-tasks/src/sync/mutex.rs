@@ -1,4 +1,6 @@
-//! A mutex that stops the fiber, not the worker.
+//! A mutex that blocks the fiber, not the worker.
+//!
+//! Room: interface.
 
 use std::{fmt, time::Duration};
 
@@ -8,11 +10,12 @@ use crate::strand;
 
 /// Data that one task or thread at a time may use.
 ///
-/// Waiting for it stops only the fiber that waits; on a plain thread it stops the thread. A free lock is taken by one atomic operation. Those who wait are served in the order they came, except that
-/// somebody who runs already may be quicker; whoever loses to such a one once is handed the lock next time.
+/// Waiting for it blocks only the fiber that waits; on a plain thread it blocks the thread. A free lock is taken by one
+/// atomic operation. Waiters are served in the order they came, except that a task that runs already may be faster; a
+/// waiter that loses to such a task once is handed the lock next time.
 ///
-/// A panic while it is locked unlocks it, and does not poison it. A task that is cancelled while it waits unwinds; it does not have the lock then. Futures should hold it only between
-/// awaits, which the guard sees to by not being `Send`.
+/// A panic while it is locked unlocks it, and does not poison it. A task that is cancelled while it waits unwinds; it
+/// does not have the lock then. Futures should hold it only between awaits; the guard is not `Send` for that reason.
 ///
 /// ```
 /// use bursar::{nursery, sync::Mutex};
@@ -54,7 +57,7 @@ impl<T> Mutex<T> {
         Self(lock_api::Mutex::new(value))
     }
 
-    /// What it protected.
+    /// The value.
     pub fn into_inner(self) -> T {
         self.0.into_inner()
     }
@@ -73,8 +76,9 @@ impl<T: ?Sized> Mutex<T> {
         self.0.lock()
     }
 
-    /// Waits for the lock; a cancellation does not end that, and the caller has the lock when this returns. For what must be put in order also by a task that
-    /// is cancelled, under a lock that is held for moments only. Only a deadlock of a [seeded](crate::Builder::seeded) run, which would wait for ever, unwinds it.
+    /// Waits for the lock; a cancellation does not end that, and the caller has the lock when this returns. For cleanup
+    /// that a cancelled task must do too, under a lock that is held for moments only. Only a deadlock of a
+    /// [seeded](crate::Builder::seeded) run, which would wait for ever, unwinds it.
     ///
     /// ```
     /// use bursar::{nursery, sync::Mutex};
@@ -127,12 +131,12 @@ impl<T: ?Sized> Mutex<T> {
         self.0.try_lock_for(time)
     }
 
-    /// Whether somebody has the lock now.
+    /// Whether it is locked now.
     pub fn is_locked(&self) -> bool {
         self.0.is_locked()
     }
 
-    /// The data, without locking: whoever has `&mut` is alone.
+    /// The data, without locking: `&mut` is exclusive.
     ///
     /// ```
     /// let mut mutex = bursar::sync::Mutex::new(1);

@@ -1,14 +1,17 @@
-//! What `lock_api` makes a mutex of. Its `unsafe` rests on the first invariant of `lock.rs`.
+//! The traits of `lock_api` for our lock. Its `unsafe` rests on the first invariant of `lock.rs`.
+//!
+//! Room: mechanism.
 
 use std::time::{Duration, Instant};
 
 use lock_api::{GuardNoSend, RawMutex, RawMutexTimed};
 
 use super::{MutexGuard, lock::Lock};
-use crate::drive::clock;
+use crate::kernel::clock;
 
-// SAFETY: a `Lock` is had by one strand at a time, from `acquire` to `release`; see its first invariant. What the last one wrote is seen by the next: the word is released and
-// acquired, and a lock that is handed over goes with a claim, which is both.
+// SAFETY: a `Lock` is held by one strand at a time, from `acquire` to `release`; see its first invariant. What one
+// holder wrote is seen by the next: the word is released and acquired, and a lock that is handed over goes with a
+// claim, which is both.
 unsafe impl RawMutex for Lock {
     #[allow(clippy::declare_interior_mutable_const)]
     const INIT: Self = Lock::new();
@@ -53,14 +56,14 @@ unsafe impl RawMutexTimed for Lock {
 /// Waits for the lock, and nothing interrupts that.
 #[inline]
 pub(crate) fn lock_uninterrupted<T: ?Sized>(mutex: &lock_api::Mutex<Lock, T>) -> MutexGuard<'_, T> {
-    // SAFETY: the lock is used as its guards use it, and the guard is made by the one who has it.
+    // SAFETY: the lock is used as its guards use it, and the guard is made by its holder.
     unsafe {
         mutex.raw().acquire_uninterrupted();
         mutex.make_guard_unchecked()
     }
 }
 
-/// Runs `body` without the lock, and takes it again, whatever happens.
+/// Runs `body` without the lock, and takes it again, also if `body` unwinds.
 pub(crate) fn while_unlocked<T: ?Sized, R>(guard: &mut MutexGuard<'_, T>, body: impl FnOnce() -> R) -> R {
     struct TakeAgain<'a>(&'a Lock);
     impl Drop for TakeAgain<'_> {
@@ -68,7 +71,7 @@ pub(crate) fn while_unlocked<T: ?Sized, R>(guard: &mut MutexGuard<'_, T>, body: 
             self.0.acquire_regardless();
         }
     }
-    // SAFETY: unlocked and locked again while we have the guard to ourselves: nobody can use it in between.
+    // SAFETY: unlocked and locked again while we have the guard exclusively: it cannot be used in between.
     let lock = unsafe { MutexGuard::mutex(guard).raw() };
     lock.release();
     let _take_again = TakeAgain(lock);

@@ -1,12 +1,15 @@
-//! Permits, handed out in the order they were asked for.
+//! A semaphore: permits, handed out in the order they were asked for.
+//!
+//! Room: interface.
 //!
 //! # Invariant
-//! A permit is free, or in one [`Permit`], or on its way to the one request that was claimed for it. Nobody is served before somebody who came earlier, so a large request
-//! waits only for those before it.
+//! A permit is free, or in one [`Permit`], or on its way to the one request that was claimed for it. No request is
+//! served before an earlier one, so a large request waits only for those before it.
 //!
 //! # Why it holds
-//! Everything happens under one lock. Permits that come free go to the first in line as soon as there are enough; the claim takes them out of `free` under the lock. Who was claimed has
-//! them, cancelled or not; who leaves unclaimed had none, and those behind it are looked at again.
+//! Everything happens under one lock. Permits that become free go to the first request as soon as there are enough; the
+//! claim takes them out of `free` under the lock. A claimed request has them, cancelled or not; a request that leaves
+//! unclaimed had none, and those behind it are checked again.
 
 use std::{
     future::Future,
@@ -18,12 +21,12 @@ use std::{
 use mech_sync::{SpinLock, WaitToken};
 
 use crate::{
-    drive::clock,
-    line::{Claimed, Waits},
+    kernel::clock,
     strand::future_wait::FutureWait,
     strand::room,
     strand::{self, Strand},
     wait::{self, End},
+    wait_queue::{Claimed, WaitList},
 };
 
 /// A number of permits, some of which may be taken.
@@ -52,7 +55,7 @@ pub struct Semaphore {
 struct State {
     free: usize,
     /// Each with how many it wants.
-    requests: Waits<usize>,
+    requests: WaitList<usize>,
 }
 
 /// Permits taken from a [`Semaphore`], given back when dropped.
@@ -73,7 +76,7 @@ pub struct AcquireFuture<'a> {
 }
 
 impl State {
-    /// Takes `permits` if nobody waits for any.
+    /// Takes `permits` if no request waits.
     fn take(&mut self, permits: usize) -> bool {
         let can = self.free >= permits && !self.requests.any();
         if can {
@@ -82,7 +85,7 @@ impl State {
         can
     }
 
-    /// Claims the first in line for whom there is enough.
+    /// Claims the first request if there is enough for it.
     fn grant_one(&mut self) -> Option<Claimed> {
         let mut granted = 0;
         let claimed = self.requests.claim_if(|&wanted| {
@@ -95,9 +98,9 @@ impl State {
 }
 
 impl Semaphore {
-    /// So many permits, all free. May be a `static`.
+    /// A semaphore with this many free permits. May be a `static`.
     pub const fn new(permits: usize) -> Self {
-        Self { state: SpinLock::new(State { free: permits, requests: Waits::new() }) }
+        Self { state: SpinLock::new(State { free: permits, requests: WaitList::new() }) }
     }
 
     /// How many permits are free.
@@ -118,7 +121,7 @@ impl Semaphore {
         self.until(permits, None).expect("without a deadline a wait ends with permits")
     }
 
-    /// Takes `permits` permits if they are free and nobody waits for them.
+    /// Takes `permits` permits if they are free and no request waits.
     ///
     /// ```
     /// let semaphore = bursar::sync::Semaphore::new(1);
@@ -188,7 +191,7 @@ impl Semaphore {
         strand::with(Strand::pass_by_in_drop);
     }
 
-    /// Serves those in line for whom there is enough.
+    /// Serves the requests for which there is enough.
     fn grant(&self) {
         loop {
             let claimed = self.state.lock().grant_one();
@@ -199,13 +202,13 @@ impl Semaphore {
         }
     }
 
-    /// Puts a request in line. It is served at once if nobody is before it.
+    /// Queues a request. It is served at once if no other is before it.
     fn enlist(&self, token: WaitToken, permits: usize) {
         self.state.lock().requests.push(token, 0, permits);
         self.grant();
     }
 
-    /// A request is over unserved: those behind it may be served now.
+    /// A request left unserved: those behind it may be served now.
     fn leave(&self) {
         self.state.lock().requests.leave();
         self.grant();
@@ -236,7 +239,7 @@ impl Semaphore {
 }
 
 impl Permit<'_> {
-    /// How many permits it stands for.
+    /// The number of permits.
     pub fn permits(&self) -> usize {
         self.permits
     }
@@ -288,7 +291,7 @@ impl Drop for AcquireFuture<'_> {
             if wait.withdraw() {
                 self.semaphore.leave();
             } else {
-                self.semaphore.put_back(self.permits); // served, but nobody is there any more
+                self.semaphore.put_back(self.permits); // served, but the future is gone
             }
         }
     }

@@ -44,7 +44,7 @@ fn explore_finds_what_is_wrong_with_a_lock_made_of_atomics() {
     explore(0..500, || spin_lock(false));
 }
 
-/// A counter whose slow path loses an update if somebody comes between.
+/// A counter whose slow path loses an update if another task comes between.
 #[test]
 fn explore_finds_a_lost_update_and_none_in_fetch_update() {
     let count = |right: bool| {

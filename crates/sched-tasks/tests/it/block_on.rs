@@ -265,7 +265,7 @@ fn a_sleep_moves_to_the_waker_of_its_last_poll() {
 }
 
 #[test]
-fn a_dropped_sleep_wakes_nobody() {
+fn a_dropped_sleep_wakes_no_task() {
     run(|| {
         for _ in 0..2_000 {
             let mut sleep = sleep_async(Duration::from_micros(50));

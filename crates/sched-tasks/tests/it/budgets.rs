@@ -273,26 +273,26 @@ fn the_question_goes_up_the_tree() {
 }
 
 #[test]
-fn an_exhausted_task_waits_for_its_treasurer() {
+fn an_exhausted_task_waits_for_its_budget_supervisor() {
     let options = NurseryOptions::new()
         .budget(Budget::ops(1_000).spawns(2))
         .task_budget(Budget::ops(100))
         .on_failure(OnFailure::WaitAll);
     let error = nursery_with(options, |n| {
-        let treasury = n.treasury();
+        let supervisor = n.budget_supervisor();
         let task = n.spawn(|| charge(150));
-        let exhausted = treasury.next();
+        let exhausted = supervisor.next();
         assert_eq!((exhausted.component, exhausted.granted, exhausted.missing), (Component::Ops, 100, 50));
         assert_eq!(exhausted.task.id, task.label().id);
-        assert_eq!(treasury.answer(exhausted.task.id, Answer::Ignore), Some(Budget::ZERO));
-        assert_eq!(treasury.exhausted().len(), 1, "ignored, it still waits");
+        assert_eq!(supervisor.answer(exhausted.task.id, Answer::Ignore), Some(Budget::ZERO));
+        assert_eq!(supervisor.exhausted().len(), 1, "ignored, it still waits");
         assert!(task.is_exhausted() && !task.is_done());
-        assert_eq!(treasury.answer(exhausted.task.id, Answer::Recharge(Budget::ops(60))), Some(Budget::ops(60)));
+        assert_eq!(supervisor.answer(exhausted.task.id, Answer::Recharge(Budget::ops(60))), Some(Budget::ops(60)));
         task.join()?;
-        assert_eq!(treasury.answer(exhausted.task.id, Answer::Cancel), None, "it does not wait any more");
+        assert_eq!(supervisor.answer(exhausted.task.id, Answer::Cancel), None, "it does not wait any more");
         let task = n.spawn(|| charge(150));
-        let exhausted = treasury.next();
-        treasury.answer(exhausted.task.id, Answer::Cancel);
+        let exhausted = supervisor.next();
+        supervisor.answer(exhausted.task.id, Answer::Cancel);
         assert_eq!(self::exhausted(&task.join().unwrap_err()), (Component::Ops, 100));
         Ok(())
     })
@@ -301,13 +301,13 @@ fn an_exhausted_task_waits_for_its_treasurer() {
 }
 
 #[test]
-fn when_the_last_treasurer_goes_nobody_waits_any_more() {
+fn when_the_last_budget_supervisor_goes_no_task_waits_any_more() {
     let options = NurseryOptions::new().budget(Budget::ops(1_000).spawns(2)).task_budget(Budget::ops(10));
     let error = nursery_with(options, |n| {
-        let treasury = n.treasury();
+        let supervisor = n.budget_supervisor();
         let task = n.spawn(|| charge(11));
-        let _seen = treasury.next();
-        drop(treasury);
+        let _seen = supervisor.next();
+        drop(supervisor);
         task.join()
     })
     .unwrap_err();
@@ -319,7 +319,7 @@ fn a_cancellation_reaches_an_exhausted_task() {
     let dropped = AtomicUsize::new(0);
     let options = NurseryOptions::new().budget(Budget::ops(1_000).spawns(2)).task_budget(Budget::ops(10));
     let error = nursery_with(options, |n| {
-        let treasury = n.treasury();
+        let supervisor = n.budget_supervisor();
         n.spawn(|| {
             struct Count<'a>(&'a AtomicUsize);
             impl Drop for Count<'_> {
@@ -330,7 +330,7 @@ fn a_cancellation_reaches_an_exhausted_task() {
             let _count = Count(&dropped);
             charge(11)
         });
-        let _seen = treasury.next();
+        let _seen = supervisor.next();
         n.cancel();
         Ok(())
     })

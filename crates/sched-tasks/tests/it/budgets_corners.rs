@@ -227,7 +227,7 @@ fn halves_of_a_join_do_not_get_round_the_limit_of_their_task() {
                     let first = || {
                         for _ in 0..1_000 {
                             if begun.load(SeqCst) {
-                                break; // somebody took the other half
+                                break; // another worker took the other half
                             }
                             thread::yield_now();
                         }
@@ -330,14 +330,14 @@ fn a_waiting_task_that_is_recharged_and_cancelled_at_once_loses_nothing() {
                 let options = NurseryOptions::new().task_budget(Budget::ops(10));
                 let paid = AtomicU64::new(0);
                 let _ = nursery_with(options, |n| {
-                    let treasury = n.treasury();
+                    let supervisor = n.budget_supervisor();
                     n.spawn(|| {
                         charge(25);
                         paid.fetch_add(25, SeqCst);
                     });
                     n.spawn(|| n.cancel());
-                    let exhausted = treasury.next();
-                    treasury.answer(exhausted.task.id, Answer::Recharge(Budget::ops(100)));
+                    let exhausted = supervisor.next();
+                    supervisor.answer(exhausted.task.id, Answer::Recharge(Budget::ops(100)));
                     Ok(())
                 });
                 // It may have paid, and been cancelled before it could say so.
@@ -369,10 +369,10 @@ fn a_cancelled_task_does_not_wait_for_a_period() {
 }
 
 #[test]
-fn an_owner_does_not_wait_for_the_treasurer_that_it_is_itself() {
+fn an_owner_does_not_wait_for_the_budget_supervisor_that_it_is_itself() {
     let error = with_budget(Budget::ops(100).spawns(5), || {
         nursery(|n| {
-            let _treasury = n.treasury();
+            let _supervisor = n.budget_supervisor();
             charge(200);
             Ok(())
         })
@@ -388,7 +388,7 @@ fn a_task_without_a_budget_is_not_held_to_what_the_last_one_had() {
         nursery_with(NurseryOptions::new().task_budget(Budget::ops(10)), |n| n.spawn(|| ()).join())?;
         nursery(|n| {
             n.spawn(|| {
-                // Counted, but nobody pays; and a loop that is only noted at its end.
+                // Counted, but not paid for; and a loop that is only noted at its end.
                 charge(1_000);
                 nursery_with(NurseryOptions::new().spawn_limit(2), |m| m.spawn(|| 7).join())
             })

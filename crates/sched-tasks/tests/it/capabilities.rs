@@ -1,4 +1,4 @@
-//! No task spawns, recharges itself or opens a channel without authority, and profiles say how much of it everybody has.
+//! No task spawns, recharges itself or opens a channel without authority, and profiles say how much of it every task has.
 
 use std::{
     num::NonZeroU32,
@@ -145,7 +145,7 @@ fn a_holder_of_a_budget_capability_recharges_itself_up_to_its_limit() {
 }
 
 #[test]
-fn without_a_budget_capability_nobody_recharges_itself() {
+fn without_a_budget_capability_no_task_recharges_itself() {
     let refused = nursery_with(NurseryOptions::new().task_budget(Budget::ops(100)), |n| {
         n.spawn(|| recharge(Budget::ops(1)).unwrap_err()).join()
     });
@@ -192,7 +192,7 @@ fn in_core_there_is_no_scheduler() {
 }
 
 #[test]
-fn in_service_and_cluster_everybody_gets_the_defaults() {
+fn in_service_and_cluster_every_task_gets_the_defaults() {
     for (profile, pool, spawns) in [(Profile::Service, 100_000, 100), (Profile::Cluster, 1_000_000, 1_000)] {
         let runtime = Runtime::builder().workers(1).profile(profile).build().unwrap();
         let root = runtime.run(budget_left).unwrap();
@@ -239,7 +239,7 @@ fn in_sovereign_nothing_runs_that_was_not_granted_by_name() {
 }
 
 #[test]
-fn authority_that_somebody_granted_themselves_is_none() {
+fn self_granted_authority_is_none() {
     let ledger = Ledger::new();
     let threads = ledger.grant(CapExecutor::new());
     let runtime =
@@ -312,7 +312,7 @@ fn a_limit_holds_for_all_nurseries_together() {
     });
 }
 
-/// Each task opens a nursery of its own, and all have the same limit: nobody takes from its siblings what it does not need.
+/// Each task opens a nursery of its own, and all have the same limit: none takes from its siblings what it does not need.
 #[test]
 fn an_honest_tree_under_one_capability_finishes() {
     fn tree(depth: u32) -> u64 {
@@ -340,7 +340,7 @@ fn an_honest_tree_under_one_capability_finishes() {
     }
 }
 
-/// A budget that somebody set is a wall: what is around it has plenty, and gives it nothing by itself.
+/// An explicit budget is a limit: the nursery around it has plenty, and gives it nothing by itself.
 #[test]
 fn a_set_budget_is_not_filled_up_from_around() {
     let spent = AtomicU64::new(0);

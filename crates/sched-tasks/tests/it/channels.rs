@@ -133,7 +133,7 @@ fn the_last_sender_closes_and_so_does_the_last_receiver() {
 }
 
 #[test]
-fn values_that_nobody_will_receive_are_dropped_with_the_last_receiver() {
+fn values_that_will_not_be_received_are_dropped_with_the_last_receiver() {
     let witness = std::sync::Arc::new(());
     for (tx, rx) in [channel(4), unbounded()] {
         tx.send(witness.clone()).unwrap();
@@ -145,7 +145,7 @@ fn values_that_nobody_will_receive_are_dropped_with_the_last_receiver() {
 }
 
 #[test]
-fn closing_wakes_everybody_who_waits() {
+fn closing_wakes_all_waiters() {
     for (tx, rx) in kinds() {
         let full = channel(1);
         full.0.send(0).unwrap();

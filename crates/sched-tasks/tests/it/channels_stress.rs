@@ -152,7 +152,7 @@ fn cancelled_round(runtime: &Runtime, seed: u64) {
     // A future that offered its value without a buffer may be dropped after a receiver took it: then it cannot tell.
     let untold = if seed.is_multiple_of(4) { by_futures.into_inner().unwrap() } else { HashSet::new() };
     let invented: Vec<_> = distinct.difference(&sent).filter(|value| !untold.contains(value)).collect();
-    assert!(invented.is_empty(), "seed {seed}: {invented:?} were received though nobody was told they were sent");
+    assert!(invented.is_empty(), "seed {seed}: {invented:?} were received though no send succeeded");
 }
 
 async fn yield_once() {
@@ -182,7 +182,7 @@ fn a_claim_that_is_dropped_is_passed_on() {
         }
         assert_eq!(second.as_mut().poll(&mut cx), Poll::Ready(Ok(7)), "kind {kind_number}");
     }
-    // With nobody else waiting the value stays in the channel, even in one without a buffer.
+    // With no other waiter the value stays in the channel, even in one without a buffer.
     let (tx, rx) = channel::<u32>(0);
     {
         let mut only = pin!(rx.recv_async());

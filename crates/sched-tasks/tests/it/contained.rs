@@ -75,7 +75,7 @@ fn what_a_task_captured_that_may_not_start_fails_that_task_and_not_its_spawner()
 }
 
 #[test]
-fn a_result_that_panics_when_it_is_dropped_fails_its_task_and_not_who_drops_the_handle() {
+fn a_result_that_panics_when_it_is_dropped_fails_its_task_and_not_the_one_that_drops_the_handle() {
     let went_on = AtomicBool::new(false);
     let verdict = nursery(|n| {
         let (closure, future) = (n.spawn(|| Bomb), n.spawn_async(async { Bomb }));
@@ -133,8 +133,8 @@ fn what_a_channel_still_holds_may_panic_when_a_cancelled_task_drops_it() {
 }
 
 #[test]
-fn a_result_that_nobody_took_may_panic_when_a_cancelled_task_drops_its_handle() {
-    comes_through("contained::a_result_that_nobody_took_may_panic_when_a_cancelled_task_drops_its_handle", || {
+fn a_result_that_was_not_taken_may_panic_when_a_cancelled_task_drops_its_handle() {
+    comes_through("contained::a_result_that_was_not_taken_may_panic_when_a_cancelled_task_drops_its_handle", || {
         let runtime = Runtime::builder().workers(1).build().unwrap();
         let begun = AtomicBool::new(false);
         let outcome = runtime.nursery(|n| {
@@ -209,7 +209,7 @@ fiber_local! { static LOCAL_BOMB: Bomb = Bomb; }
 #[test]
 fn what_a_cancelled_task_leaves_to_the_runtime_may_panic_when_it_is_dropped() {
     let runtime = Runtime::builder().workers(1).build().unwrap();
-    // Captures that never ran, a value of the task, a future that waits, a result that nobody wants.
+    // Captures that never ran, a value of the task, a future that waits, a result that is not wanted.
     for round in 0..4 {
         let begun = AtomicBool::new(false);
         let outcome = runtime.nursery(|n| {

@@ -28,7 +28,7 @@ fn a_log_keeps_the_last_choices_of_every_worker_and_no_more() {
     }
     assert!(log.len() >= 50, "{} choices", log.len());
     assert!(log.windows(2).all(|two| two[0].number < two[1].number));
-    assert!(log.iter().all(|entry| entry.task.0 > 0), "whoever goes on is known: {log:?}");
+    assert!(log.iter().all(|entry| entry.task.0 > 0), "the task that runs is known: {log:?}");
     let before = log.last().unwrap().number;
     busy(&runtime);
     let log = runtime.decisions();
@@ -50,7 +50,7 @@ fn every_start_and_every_theft_is_a_choice() {
         })
         .unwrap()
         .unwrap();
-    // A worker counts what it did a moment after somebody may have heard of it.
+    // A worker counts what it did a moment after another thread may see it.
     let counts = || {
         let log = runtime.decisions();
         let thefts = log.iter().filter(|entry| entry.choice == Choice::Elsewhere);
@@ -68,7 +68,7 @@ fn every_start_and_every_theft_is_a_choice() {
 }
 
 #[test]
-fn whoever_goes_on_after_a_yield_was_chosen() {
+fn the_task_that_runs_after_a_yield_was_chosen() {
     let runtime = Runtime::builder().workers(1).max_fibers(4096).decision_log(100_000).build().unwrap();
     busy(&runtime); // 1,000 yields; only at the end one may be alone, and just goes on
     let went_on = runtime.decisions().iter().filter(|entry| entry.choice == Choice::Ready).count();

@@ -74,7 +74,7 @@ fn captures_of_a_task_that_never_started_may_block_when_dropped() {
 }
 
 #[test]
-fn a_result_that_nobody_wants_may_block_when_dropped() {
+fn a_result_that_is_not_wanted_may_block_when_dropped() {
     let runtime = on_workers(1);
     let dropped = AtomicU64::new(0);
     for _ in 0..20 {
@@ -92,7 +92,7 @@ fn a_result_that_nobody_wants_may_block_when_dropped() {
             })
         });
         outcome.unwrap().unwrap();
-        // Whoever runs on the same stacks next is cancelled as ever.
+        // The next task on the same stack is cancelled as usual.
         let outcome = runtime.run(|| {
             nursery(|n| {
                 let blocked = AtomicU64::new(0);

@@ -203,7 +203,7 @@ fn a_panic_in_a_stolen_half_says_where_it_was() {
 }
 
 #[test]
-fn with_wait_all_every_failure_is_told_once_and_in_order() {
+fn with_wait_all_every_failure_is_reported_once_and_in_order() {
     let runtime = Runtime::builder().workers(1).build().unwrap();
     let outcome: Result<(), TaskError> = runtime
         .run(|| {
@@ -261,14 +261,14 @@ fn reap(child: libc::pid_t) -> Option<i32> {
 }
 
 #[test]
-fn a_fork_is_told_that_it_has_no_workers() {
+fn a_fork_gets_an_error_because_it_has_no_workers() {
     let runtime = Runtime::builder().workers(2).build().unwrap();
     runtime.run(|| ()).unwrap();
     let doors: [&dyn Fn() -> bool; 3] = [
         &|| matches!(runtime.run(|| ()), Err(RunError::Forked { .. })),
         &|| runtime.nursery(|n| n.spawn(|| ()).join()).is_err_and(|error| error.to_string().contains("fork")),
         &|| {
-            // Dropped in the fork: there is nobody to join.
+            // Dropped in the fork: there is no thread to join.
             // SAFETY: read once, in a process that ends without dropping the original.
             drop(unsafe { std::ptr::read(&runtime) });
             true

@@ -177,14 +177,14 @@ fn what_is_dropped_for_a_task_is_paid_like_the_task() {
             Ok(())
         })
     });
-    check("a result that nobody takes", of_fiber.unwrap());
+    check("a result that is not taken", of_fiber.unwrap());
     let of_future = runtime.run(|| {
         nursery_with(limited(), |n| {
             drop(n.spawn_async(async { Spends(&charged) }));
             Ok(())
         })
     });
-    check("the result of a future that nobody takes", of_future.unwrap());
+    check("the result of a future that is not taken", of_future.unwrap());
     let never_ran = runtime.run(|| {
         nursery_with(limited(), |n| {
             let captured = Spends(&charged);

@@ -17,7 +17,7 @@ use test_support::{Dice, for_seeds};
 
 use crate::{liveness::futures_yield, support::until};
 
-/// Completes when somebody says so, from any thread.
+/// Completes when it is told to, from any thread.
 #[derive(Default)]
 struct Gate(Mutex<(bool, Vec<Waker>)>);
 

@@ -1,4 +1,4 @@
-//! Nobody waits for ever because of somebody else.
+//! No task waits for ever because of another.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
@@ -191,7 +191,7 @@ fn work_is_stolen_though_some_workers_may_not_steal() {
             let ran = AtomicBool::new(false);
             let outcome = runtime.run(|| {
                 if std::thread::current().name() == Some(&format!("bursar-{thief}")) {
-                    return Ok(()); // the thief itself has nobody to take its work
+                    return Ok(()); // no worker takes the thief's own work
                 }
                 nursery(|n| {
                     n.spawn(|| ran.store(true, SeqCst));

@@ -205,11 +205,11 @@ fn both_halves_of_a_join_see_the_values_of_their_task() {
     let seen = runtime.run(|| {
         NUMBER.set(7);
         // On two workers the second half is there to be taken while the first waits for it, if it is offered at all.
-        let (second_began, patience) = (AtomicU32::new(0), Duration::from_millis(200));
+        let (second_began, limit) = (AtomicU32::new(0), Duration::from_millis(200));
         join(
             || {
                 let begun = Instant::now();
-                while second_began.load(SeqCst) == 0 && begun.elapsed() < patience {
+                while second_began.load(SeqCst) == 0 && begun.elapsed() < limit {
                     std::thread::yield_now();
                 }
                 NUMBER.get()

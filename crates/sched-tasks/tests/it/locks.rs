@@ -80,7 +80,7 @@ fn a_panic_unlocks_and_does_not_poison() {
 }
 
 #[test]
-fn a_waiter_is_not_starved_by_one_who_never_rests() {
+fn a_waiter_is_not_starved_by_a_task_that_locks_without_pause() {
     let runtime = Runtime::builder().workers(2).build().unwrap();
     let mutex = Mutex::new(());
     let served = AtomicUsize::new(0);
@@ -247,7 +247,7 @@ fn a_large_request_is_not_starved_by_small_ones() {
     let one = semaphore.acquire(1);
     let mut large = pin!(semaphore.acquire_async(4));
     assert!(large.as_mut().poll(&mut cx).is_pending());
-    assert!(semaphore.try_acquire(1).is_none(), "three are free, but somebody is first");
+    assert!(semaphore.try_acquire(1).is_none(), "three are free, but another request is first");
     let mut small = pin!(semaphore.acquire_async(1));
     assert!(small.as_mut().poll(&mut cx).is_pending());
     drop(one);

@@ -13,7 +13,7 @@ use std::{
 use sched_tasks::{Runtime, TaskError, net::TcpListener, net::TcpStream, nursery, run, yield_now};
 use test_support::{proc_count, resident_bytes};
 
-/// Descriptors are counted for the whole process, so whoever counts them runs alone among the tests of this file.
+/// Descriptors are counted for the whole process, so a test that counts them runs alone among the tests of this file.
 static DESCRIPTORS: RwLock<()> = RwLock::new(());
 
 fn pair() -> (TcpStream, TcpStream) {
@@ -144,7 +144,7 @@ fn a_blocked_accept_is_cancelled() {
 #[test]
 fn a_cancelled_write_ends_and_a_plain_thread_is_interrupted_too() {
     let _shared = DESCRIPTORS.read();
-    let (client, _server) = pair(); // nobody reads
+    let (client, _server) = pair(); // the peer does not read
     let outcome = nursery(|n| {
         n.deadline(Duration::from_millis(20));
         loop {
@@ -239,7 +239,7 @@ fn a_clone_is_the_same_connection() {
 }
 
 #[test]
-fn nobody_there_is_an_error() {
+fn a_refused_connection_is_an_error() {
     let _shared = DESCRIPTORS.read();
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     assert_eq!(TcpStream::connect(address).unwrap_err().kind(), ErrorKind::ConnectionRefused);

@@ -108,7 +108,7 @@ fn a_survivor_leaves_no_lock_of_the_runtime_locked() {
         overflow_in(&runtime, pad, || semaphore.add_permits(0));
         let permits = RefCell::new((0..9_000).map(|_| semaphore.try_acquire(1).unwrap()).collect::<Vec<_>>());
         overflow_in(&runtime, pad, move || drop(permits.borrow_mut().pop().expect("enough for every level")));
-        // From a thread: nobody has a lock any more.
+        // From a thread: no lock is held any more.
         tx.send(1).unwrap();
         assert_eq!((rx.recv().unwrap(), rx.len(), met.len()), (1, 0, 0));
         assert_eq!(condvar.notify_all(), 0);
@@ -359,7 +359,7 @@ fn a_stack_that_is_too_large_is_refused_and_its_captures_are_dropped() {
 
 #[test]
 fn captures_and_results_larger_than_a_stack_are_counted_like_any_other() {
-    // Whoever makes them needs the stack for it.
+    // The task that makes them needs the stack for it.
     thread::Builder::new().stack_size(64 << 20).spawn(large_captures_and_results).unwrap().join().unwrap();
 }
 
@@ -406,7 +406,7 @@ fn a_panic_whose_payload_panics_when_it_is_dropped_is_counted_like_any_other() {
         let outcome = runtime.nursery(|n| n.spawn_async(async move { std::panic::panic_any(Bomb(fuse)) }).join());
         assert!(matches!(outcome.unwrap_err().reason(), Reason::Panicked { .. }));
     }
-    // An error, too, may have a destructor, and nobody may want it.
+    // An error, too, may have a destructor, and may not be wanted.
     #[derive(Debug)]
     struct Fails(#[expect(dead_code, reason = "it is dropped")] Mutex<Option<Droppable>>);
     #[derive(Debug)]

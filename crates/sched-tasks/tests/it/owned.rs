@@ -101,7 +101,7 @@ fn to_wait_for_it_gives_the_first_failure() {
 }
 
 #[test]
-fn one_who_is_cancelled_while_it_waits_cancels_what_it_waits_for() {
+fn a_task_that_is_cancelled_while_it_waits_cancels_what_it_waits_for() {
     let dropped = Dropped::default();
     let (tells, begun) = (dropped.tells(), Instant::now());
     let outcome = nursery(|n| {
@@ -213,7 +213,7 @@ fn a_task_with_a_budget_cannot_open_one() {
 }
 
 #[test]
-fn a_runtime_whose_last_handle_its_own_task_drops_ends_and_hangs_nobody() {
+fn a_runtime_whose_last_handle_its_own_task_drops_ends_and_hangs_nothing() {
     for on_thread in [false, true] {
         let runtime = Arc::new(Runtime::builder().workers(2).build().unwrap());
         let (kept, dropped) = (runtime.clone(), Dropped::default());
@@ -246,7 +246,7 @@ fn a_seeded_run_that_drops_one_of_other_threads_fails_and_does_not_end_the_proce
 }
 
 #[test]
-fn a_deadlock_of_locks_that_nothing_interrupts_is_told_by_a_seeded_run() {
+fn a_deadlock_of_locks_that_nothing_interrupts_is_reported_by_a_seeded_run() {
     let twice = Runtime::builder().seeded(1).build().unwrap().run(|| {
         let lock = sched_tasks::Mutex::new(0);
         let _first = lock.lock_uninterrupted();

@@ -140,7 +140,7 @@ fn who_stands_still_is_cancelled_there_and_what_never_began_is_dropped() {
 }
 
 #[test]
-fn many_pauses_and_resumptions_lose_nobody() {
+fn many_pauses_and_resumptions_lose_no_task() {
     let rounds = AtomicUsize::new(0);
     nursery(|outer| {
         nursery(|n| {

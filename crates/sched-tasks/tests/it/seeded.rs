@@ -88,9 +88,9 @@ fn no_step_is_in_vain() {
         let trace = play(&runtime).1;
         let begun = trace.events().iter().filter(|event| matches!(event.what, What::Started | What::Resumed));
         assert_eq!(begun.count() as u64, trace.steps(), "{workers} workers");
-        let robbed = trace.events().iter().filter(|event| matches!(event.what, What::Stole { .. }));
-        assert!(robbed.clone().all(|event| event.worker != Some(1)), "worker 1 may not steal");
-        assert!(workers < 8 || robbed.count() > 0, "{workers} workers");
+        let stolen = trace.events().iter().filter(|event| matches!(event.what, What::Stole { .. }));
+        assert!(stolen.clone().all(|event| event.worker != Some(1)), "worker 1 may not steal");
+        assert!(workers < 8 || stolen.count() > 0, "{workers} workers");
     }
 }
 
@@ -166,7 +166,7 @@ fn who_asks_for_the_time_again_and_again_sees_it_pass() {
 }
 
 #[test]
-fn a_deadlock_is_an_error_that_says_who_waits() {
+fn a_deadlock_is_an_error_that_names_the_waiting_tasks() {
     let dropped = AtomicU32::new(0);
     struct Counts<'a>(&'a AtomicU32);
     impl Drop for Counts<'_> {
@@ -427,7 +427,7 @@ fn spin_until_cancelled(tell: Sender<()>) {
 }
 
 #[test]
-fn whoever_stops_in_an_unwinding_keeps_nobody_on_its_thread_from_being_cancelled() {
+fn a_task_that_stops_in_an_unwinding_keeps_no_other_on_its_thread_from_being_cancelled() {
     for seed in 0..30 {
         let runtime = Runtime::builder().workers(3).max_fibers(64).max_steps(5000).seeded(seed).build().unwrap();
         // A task unwinds, and waits for one that must be cancelled meanwhile.

@@ -27,7 +27,7 @@ struct Tally {
     perhaps_ops: AtomicI64,
     perhaps_channel_ops: AtomicI64,
     drawn_by_capability: AtomicU64,
-    /// Panics that nobody planned.
+    /// Unplanned panics.
     surprises: Mutex<Vec<String>>,
 }
 
@@ -193,7 +193,7 @@ impl Tree {
     fn open(&self, options: NurseryOptions, spawner: Option<&Cap<CapSpawn>>, depth: u64) -> Result<(), TaskError> {
         let (dice, tally) = (&self.dice, &self.tally);
         nursery_with(options, |n| {
-            let treasury = (self.one_in(4) && n.pool().is_some()).then(|| n.treasury());
+            let supervisor = (self.one_in(4) && n.pool().is_some()).then(|| n.budget_supervisor());
             let (tx, rx) = channel(1);
             for _ in 0..1 + dice.below(6) {
                 match dice.below(11) {
@@ -233,15 +233,15 @@ impl Tree {
                     _ => {}
                 }
             }
-            if let Some(treasury) = treasury {
+            if let Some(supervisor) = supervisor {
                 for _ in 0..dice.below(5) {
-                    let Some(exhausted) = treasury.next_timeout(MS) else { break };
+                    let Some(exhausted) = supervisor.next_timeout(MS) else { break };
                     let answer = match dice.below(4) {
                         0 => Answer::Cancel,
                         1 => Answer::Ignore,
                         _ => Answer::Recharge(Budget::ops(dice.below(400)).spawns(1).channel_ops(2)),
                     };
-                    treasury.answer(exhausted.task.id, answer);
+                    supervisor.answer(exhausted.task.id, answer);
                 }
             }
             Ok(())
@@ -277,7 +277,7 @@ impl Tree {
             self.note_panic(error.is_panic().then(|| error.to_string()));
             assert!(self.tally.surprises.lock().unwrap().is_empty(), "{error}");
         }
-        assert_eq!(self.spawner.tasks_in_use(), 0, "permits that nobody gave back");
+        assert_eq!(self.spawner.tasks_in_use(), 0, "permits that were not given back");
         Ok(())
     }
 }

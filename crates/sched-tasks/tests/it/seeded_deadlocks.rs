@@ -74,7 +74,7 @@ fn a_seeded_run_that_would_wait_for_another_runtime_fails_and_says_so() {
         assert!(said.contains("another runtime") && said.contains("seed"), "{said}");
     }
     assert_eq!((runtime.run(|| 1).unwrap(), other.run(|| 2).unwrap()), (1, 2)); // both can be used again
-    // One that is seeded itself waits for nobody else.
+    // One that is seeded itself waits for no other.
     assert_eq!(runtime.run(|| seeded(2, 3).run(|| 4).unwrap()).unwrap(), 4);
 }
 

@@ -21,11 +21,11 @@ use sched_tasks::{
 
 use crate::support::{spin_until, until};
 
-/// A loop goes on for so many rounds after somebody was told to go on and does not.
+/// The limit of rounds of a loop after another task was told to continue and does not.
 pub(crate) const MOST: u64 = 200_000;
-/// And after so many if nobody has been told to go on.
+/// And the limit if no task has been told to continue.
 const MOST_UNTOLD: u64 = 50 * MOST;
-/// Somebody who is ready goes on after so many rounds of somebody else: a few turns.
+/// A ready task runs after this many rounds of another: a few turns.
 pub(crate) const SOON: u64 = 1024;
 /// Something that has not started, too.
 pub(crate) const SOME_TIME: u64 = 61 * 5 * 256;
@@ -43,7 +43,7 @@ pub(crate) struct Rounds {
 impl Rounds {
     /// Counts a round. False if the loop is to end.
     pub(crate) fn another(&self) -> bool {
-        // Whoever tells may be a thread that the system lets wait, on a busy machine.
+        // The reporter may be a thread that the system delays, on a busy machine.
         let most = match self.told.load(SeqCst) {
             0 => MOST_UNTOLD,
             told => told + MOST,
@@ -63,7 +63,7 @@ impl Rounds {
     /// The other one went on soon after it was told.
     pub(crate) fn check(&self, what: &str, soon: u64) {
         let (told, went_on) = (self.told.load(SeqCst), self.went_on.load(SeqCst));
-        assert!(told < MOST_UNTOLD, "{what}: whoever was to tell did not get to it in {told} rounds");
+        assert!(told < MOST_UNTOLD, "{what}: the reporter did not run within {told} rounds");
         assert!(went_on > 0, "{what}: the other one never went on");
         let rounds = went_on.saturating_sub(told);
         assert!(rounds <= soon, "{what}: told after {told} rounds, it went on after {went_on}: {rounds} more");
@@ -102,7 +102,7 @@ fn check_woken(what: &str, busy: impl Fn(&Rounds) + Sync) {
     rounds.check(what, SOON);
 }
 
-/// On one worker, with nobody else, `busy` runs until it is cancelled.
+/// On one worker, with no other task, `busy` runs until it is cancelled.
 fn check_cancelled(what: &str, busy: impl Fn(&Rounds) + Sync) {
     let rounds = &Rounds::default();
     let canceller = StdMutex::new(None);

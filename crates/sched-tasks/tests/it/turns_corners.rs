@@ -175,7 +175,7 @@ fn beside_a_busy_pair_everything_else_starts() {
 }
 
 #[test]
-fn a_woken_task_does_not_wait_for_all_that_somebody_who_yielded_waits_for() {
+fn a_woken_task_does_not_wait_for_all_that_a_yielded_task_waits_for() {
     let rounds = &Rounds::default();
     let (wake, woken) = channel::<()>(1);
     let is_up = AtomicBool::new(false);
@@ -243,7 +243,7 @@ fn a_sleeper_wakes_beside_busy_pipelines() {
                 let (tx, rx) = channel(64);
                 n.spawn(|| {
                     let (tx, rx) = (tx, rx);
-                    // By the count, if nobody wakes: some seconds.
+                    // By the count, if no wake comes: some seconds.
                     while !is_enough.load(SeqCst) && sent.fetch_add(1, SeqCst) < 20_000_000 {
                         tx.send(1)?;
                         assert_eq!(rx.recv()?, 1);
@@ -350,7 +350,7 @@ fn who_waits_for_more_than_a_turn_of_things_at_once_hears_of_each() {
     outcome.unwrap().unwrap();
 }
 
-/// An executor of somebody else polls again at once: it must not do so for ever.
+/// A foreign executor polls again at once: it must not do so for ever.
 #[test]
 fn an_executor_inside_a_task_gets_on() {
     let many = || async {
@@ -380,7 +380,7 @@ fn a_shield_holds_when_a_turn_ends_and_so_does_a_destructor() {
     let (shielded, dropped) = (AtomicU64::new(0), AtomicU64::new(0));
     let outcome = one_worker().run(|| {
         nursery(|n| {
-            n.spawn(|| (0..1000).for_each(|_| yield_now())); // somebody to take the turns
+            n.spawn(|| (0..1000).for_each(|_| yield_now())); // a task to take the turns
             n.cancel();
             let (tx, rx) = unbounded();
             sched_tasks::shield(|| {
@@ -401,7 +401,7 @@ fn a_shield_holds_when_a_turn_ends_and_so_does_a_destructor() {
     assert_eq!((shielded.into_inner(), dropped.into_inner()), (1000, 1000));
 }
 
-/// A waker may be called in the middle of somebody's operation, and may itself send: that must neither stop nor unwind there.
+/// A waker may be called in the middle of another operation, and may itself send: that must neither stop nor unwind there.
 #[test]
 fn no_turn_ends_inside_a_waker() {
     use std::{
@@ -485,14 +485,14 @@ fn a_seeded_run_takes_turns_and_the_same_ones_again() {
     for seed in 0..20 {
         for one_in in [0, 8] {
             let (tries, hash) = run(seed, one_in);
-            assert!(tries < 1000, "seed {seed}: nobody else had a turn in {tries} tries");
+            assert!(tries < 1000, "seed {seed}: no other task had a turn in {tries} tries");
             assert_eq!(run(seed, one_in), (tries, hash), "seed {seed}");
         }
     }
 }
 
 #[test]
-fn a_spawn_lets_nobody_run_who_may_want_a_lock_that_is_held() {
+fn a_spawn_runs_no_task_that_may_want_a_lock_that_is_held() {
     let held = std::sync::Mutex::new(0);
     one_worker()
         .nursery(|n| {

@@ -114,7 +114,7 @@ fn a_cancelled_caller_waits_for_what_began() {
                     assert_eq!(borrowed.len(), 23);
                     finished.store(true, SeqCst);
                 });
-                returned.store(true, SeqCst); // what it did is known before the cancellation is heeded
+                returned.store(true, SeqCst); // what it did is known before the cancellation takes effect
                 yield_now();
                 unreachable!();
             });

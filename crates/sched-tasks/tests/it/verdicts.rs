@@ -88,7 +88,7 @@ fn a_program_that_ends_by_a_refused_channel_says_so() {
         Some(output) => {
             let said = text(&output.stderr) + &text(&output.stdout);
             assert!(!output.status.success());
-            assert!(said.contains("nursery `tenant`") || said.contains("0 channels"), "{said}");
+            assert!(said.contains("nursery `tenant`") || said.contains("0 of 0 allowed channels"), "{said}");
         }
     }
 }

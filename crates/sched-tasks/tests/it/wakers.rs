@@ -289,7 +289,7 @@ fn a_panic_in_the_destructor_of_a_cancelled_future_is_its_failure() {
 }
 
 #[test]
-fn a_task_polled_by_futures_then_dropped_wakes_only_who_still_waits() {
+fn a_task_polled_by_futures_then_dropped_wakes_only_the_future_that_still_waits() {
     let runtime = Runtime::builder().workers(2).build().unwrap();
     runtime
         .nursery(|n| {
@@ -318,7 +318,7 @@ fn a_task_polled_by_futures_then_dropped_wakes_only_who_still_waits() {
 }
 
 #[test]
-fn a_finished_task_polled_again_panics_and_harms_nobody() {
+fn a_finished_task_polled_again_panics_and_harms_no_other() {
     nursery(|n| {
         let mut task = n.spawn_async(async { 1 });
         assert_eq!(block_on(&mut task)?, 1);
@@ -383,7 +383,7 @@ fn a_waker_that_panics_keeps_no_nursery_waiting() {
 }
 
 #[test]
-fn a_waker_that_panics_keeps_nobody_else_from_being_woken() {
+fn a_waker_that_panics_does_not_keep_others_from_being_woken() {
     static CALLS: AtomicU32 = AtomicU32::new(0);
     struct Panics;
     impl std::task::Wake for Panics {

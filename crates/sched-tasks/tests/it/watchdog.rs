@@ -1,4 +1,4 @@
-//! The watchdog names who holds a worker, nobody else, and helps those behind.
+//! The watchdog names the task that holds a worker and no other, and helps the tasks behind it.
 
 use std::{
     future::poll_fn,
@@ -107,7 +107,7 @@ fn a_future_that_yielded_is_saved_from_behind_a_hog() {
 }
 
 #[test]
-fn who_stopped_and_went_on_is_named_and_not_who_ran_between() {
+fn a_task_that_stopped_and_continued_is_named_and_not_the_one_between() {
     let (runtime, told) = watched(Runtime::builder().workers(1));
     let outcome = runtime.run(move || {
         nursery(|n| {
@@ -125,7 +125,7 @@ fn who_stopped_and_went_on_is_named_and_not_who_ran_between() {
 }
 
 #[test]
-fn a_hog_is_told_of_again_when_the_time_has_doubled_but_counted_once() {
+fn a_hog_is_reported_again_when_the_time_has_doubled_but_counted_once() {
     let (runtime, told) = watched(Runtime::builder().workers(1));
     let reports: Vec<Stuck> = runtime.run(move || told.iter().take(3).collect()).unwrap();
     assert!(reports.windows(2).all(|two| two[1].for_at_least >= 2 * two[0].for_at_least), "{reports:?}");
@@ -160,7 +160,7 @@ fn started_tasks_behind_a_hog_are_counted() {
             found
         });
         spin_until(|| hogging.load(SeqCst));
-        wake.send(()).unwrap(); // comes home, where nobody takes it in
+        wake.send(()).unwrap(); // comes to the inbox, and is not taken in
         assert!(hog.join()?.is_some());
         Ok(())
     });
@@ -168,7 +168,7 @@ fn started_tasks_behind_a_hog_are_counted() {
 }
 
 #[test]
-fn whoever_comes_to_checkpoints_is_never_named() {
+fn a_task_that_comes_to_checkpoints_is_never_named() {
     let runtime = Runtime::builder().workers(3).watchdog(Duration::from_millis(400)).build().unwrap();
     let over = || runtime.watchdog_looks() >= 10;
     let outcome = runtime.nursery(|n| {
@@ -264,7 +264,7 @@ fn a_hook_that_panics_does_not_stop_the_clock() {
 }
 
 #[test]
-fn nobody_watches_if_nobody_is_to() {
+fn no_watchdog_runs_if_none_is_wanted() {
     let runtime = Runtime::builder().workers(1).no_watchdog().build().unwrap();
     runtime.run(|| thread::sleep(Duration::from_millis(20))).unwrap(); // long enough for the shortest limit there is
     assert_eq!((runtime.watchdog_looks(), runtime.stuck()), (0, vec![]));

@@ -147,7 +147,7 @@ fn a_task_says_where_it_stands() {
                 assert_eq!(
                     (fiber.state(), future.state()),
                     (TaskState::Ready, TaskState::Ready),
-                    "nobody came to them yet"
+                    "no worker took them yet"
                 );
                 assert!(fiber.join()?);
                 let receiver = rx.clone();
@@ -164,11 +164,11 @@ fn a_task_says_where_it_stands() {
                 crate::support::until(|| waits.is_done() && awaits.is_done() && future.is_done());
                 let done = [waits.state(), awaits.state(), future.state()];
                 assert_eq!(done, [TaskState::Completed; 3]);
-                let treasury = n.treasury();
+                let supervisor = n.budget_supervisor();
                 let poor = n.spawn(|| charge(150));
-                let asks = treasury.next();
+                let asks = supervisor.next();
                 assert_eq!(poor.state(), TaskState::BudgetExhausted);
-                treasury.answer(asks.task.id, sched_tasks::Answer::Cancel);
+                supervisor.answer(asks.task.id, sched_tasks::Answer::Cancel);
                 crate::support::until(|| poor.is_done());
                 assert_eq!(poor.state(), TaskState::BudgetExhausted, "it ended so");
                 let failed = n.try_spawn(|| Err::<(), _>(sched_tasks::TaskError::msg("no")));

@@ -60,7 +60,7 @@ fn every_strategy_moves_work_and_a_worker_that_may_not_steal_takes_none() {
                     for _ in 0..50 {
                         n.spawn(|| ran.fetch_add(1, SeqCst));
                     }
-                    // The owner does nothing: somebody must take them all.
+                    // The owner does nothing: other workers must take them all.
                     spin_until(|| ran.load(SeqCst) == 50);
                     Ok(())
                 })

@@ -58,8 +58,8 @@ pub(crate) mod __budget {
             write(Entry::Tick);
         }
 
-        /// In stretches of one turn, each of which is a tick.
-        pub(crate) fn stretches<T: Clone>(range: Range<T>, _: &mut Self) -> impl Iterator<Item = Range<T>>
+        /// In chunks of one iteration, each of which is a tick.
+        pub(crate) fn chunks<T: Clone>(range: Range<T>, _: &mut Self) -> impl Iterator<Item = Range<T>>
         where
             Range<T>: Iterator<Item = T>,
         {

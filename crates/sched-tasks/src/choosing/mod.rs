@@ -1,0 +1,167 @@
+//! How a worker chooses what to run next: of its own queues, of those that all share, and of other workers'.
+//!
+//! Room: driver. Knows queues; which of them comes first is said by `decide.rs`.
+//!
+//! # Invariant
+//! Whatever was counted for a nursery is reported before something else than its tasks goes on.
+
+mod requeue;
+mod steal;
+mod stepwise;
+mod view;
+
+use crate::{
+    decide::{self, Choice},
+    kernel::{
+        task::RunnableRef,
+        worker::{HOP, Next, Ready, ReadyWhat, STOP, Worker},
+    },
+    stats,
+};
+
+/// Past so many that yielded a woken fiber is found, while they wait for tasks that have not started.
+const AHEAD_MOST: usize = 64;
+
+impl Worker {
+    // ---- what tasks ask of their worker ----
+
+    // ---- choosing ----
+
+    /// What to run next, of what is here or can be had. Whatever was counted for a nursery is reported before something else than its tasks goes on.
+    #[inline]
+    pub(crate) fn next(&self) -> Option<Next> {
+        if self.watched { self.next_watched() } else { self.next_unwatched::<false>() }
+    }
+
+    #[inline]
+    pub(crate) fn next_unwatched<const LOG: bool>(&self) -> Option<Next> {
+        if let Some(next) = self.next_here::<LOG>() {
+            return Some(next);
+        }
+        if let Some(stolen) = self.steal() {
+            return Some(Next::Start(stolen)); // still on the same stack: a run of stolen tasks costs no switches
+        }
+        self.report(); // that may make an owner ready
+        self.next_ready()
+    }
+
+    /// What to run next, of what is here.
+    #[inline]
+    fn next_here<const LOG: bool>(&self) -> Option<Next> {
+        self.take_in_any();
+        loop {
+            let tick = self.tick.get().wrapping_add(1);
+            self.tick.set(tick);
+            let choice = decide::choose(tick, self);
+            let found = match choice {
+                Choice::Ready => self.next_ready(),
+                Choice::Ahead => self.next_ahead().or_else(|| self.next_oldest()),
+                Choice::Newest => self.deque.pop().map(|item| Next::Start(RunnableRef::from_item(item))),
+                Choice::Oldest => self.next_oldest(),
+                Choice::High => self.shared.high.pop_batch(0, |_| {}).map(|task| self.popped_shared(task)),
+                Choice::Injected => self.take_injected().map(|task| self.popped_shared(task)),
+                Choice::Low => self.shared.low.pop_batch(0, |_| {}).map(|task| self.popped_shared(task)),
+                Choice::Elsewhere => self.steal().map(Next::Start),
+                Choice::Search => return None,
+            };
+            if let Some(found) = found {
+                if LOG && choice != Choice::Elsewhere {
+                    let nothing_ahead = choice == Choice::Ahead && matches!(found, Next::Start(_));
+                    self.log_next(if nothing_ahead { Choice::Oldest } else { choice }, &found);
+                }
+                return Some(found); // else another worker was quicker: look again
+            }
+        }
+    }
+
+    #[inline]
+    fn next_ready(&self) -> Option<Next> {
+        loop {
+            let ready = self.ready.pop_front()?;
+            self.watch.count_ready(self.ready.len());
+            match ready.what {
+                ReadyWhat::Fiber(waiter) => {
+                    self.report();
+                    return Some(Next::Resume(waiter));
+                }
+                ReadyWhat::Future => {
+                    if let Some(item) = self.yielded.pop_oldest() {
+                        return Some(Next::Start(RunnableRef::from_item(item)));
+                    } // else others took it, while a task kept this worker for itself
+                }
+            }
+        }
+    }
+
+    fn next_oldest(&self) -> Option<Next> {
+        self.deque.pop_oldest().map(|item| Next::Start(RunnableRef::from_item(item)))
+    }
+
+    /// The first fiber in line that waits for no unstarted task, past those that do. Futures stay: their line has one order.
+    #[cold]
+    fn next_ahead(&self) -> Option<Next> {
+        let is_next = |ready: Ready| matches!(ready.what, ReadyWhat::Fiber(_)) && self.deque.has_passed(ready.mark);
+        let ReadyWhat::Fiber(waiter) = self.ready.take_first(AHEAD_MOST, is_next)?.what else { return None };
+        self.watch.count_ready(self.ready.len());
+        self.report();
+        Some(Next::Resume(waiter))
+    }
+
+    #[inline]
+    pub(crate) fn take_in_any(&self) {
+        if self.inbox.has_arrivals() {
+            self.take_in();
+        }
+    }
+
+    /// Takes in the fibers that other threads woke.
+    #[cold]
+    fn take_in(&self) {
+        self.inbox.arrivals().for_each(|waiter| self.enqueue(waiter));
+    }
+
+    /// What a fiber that stops leaves with: the fiber to enter next, or that the worker must search.
+    #[inline]
+    pub(crate) fn choose_successor(&self) -> usize {
+        self.next().map_or(STOP, |next| self.successor(next))
+    }
+
+    /// How to go on with `next`.
+    #[inline(always)]
+    pub(crate) fn successor(&self, next: Next) -> usize {
+        match next {
+            Next::Resume(waiter) => HOP + waiter.tag() as usize,
+            Next::Start(runnable) => {
+                let idle = if self.is_for_usual_stack(&runnable) { self.idle_fibers.pop_back() } else { None };
+                match idle {
+                    Some(key) => {
+                        self.handoff.set(Some(runnable));
+                        HOP + key as usize
+                    }
+                    None => {
+                        self.found.set(Some(runnable));
+                        STOP
+                    }
+                }
+            }
+        }
+    }
+
+    /// Counts what came from a queue that all workers share: what came from its own is the rest, and need not be counted.
+    fn popped_shared(&self, task: RunnableRef) -> Next {
+        stats::add(&self.slot().counters.shared_pops, 1);
+        Next::Start(task)
+    }
+
+    /// Takes a fair share of the shared queue.
+    fn take_injected(&self) -> Option<RunnableRef> {
+        let share = self.shared.injected.len() / self.shared.workers.len();
+        let first = self.shared.injected.pop_batch(share.min(32), |runnable| self.deque.push(runnable.into_item()));
+        if share > 0 {
+            self.shared.idle.published(); // on their way from there to here no worker saw them
+        }
+        first
+    }
+
+    // ---- running ----
+}

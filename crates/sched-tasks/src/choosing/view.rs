@@ -1,0 +1,40 @@
+//! What a worker sees when it chooses. Every look is a load, and is made only if it is asked for.
+//!
+//! Room: driver. Knows queues; knows nothing of the order in which they are served.
+
+use crate::{
+    decide::{self, FirstReady},
+    kernel::worker::Worker,
+};
+
+impl decide::View for Worker {
+    #[inline(always)]
+    fn high(&self) -> bool {
+        !self.shared.high.is_empty()
+    }
+
+    #[inline(always)]
+    fn ready(&self) -> Option<FirstReady> {
+        let first = self.ready.front()?;
+        Some(FirstReady { is_next: self.deque.has_passed(first.mark) })
+    }
+
+    #[inline(always)]
+    fn unstarted(&self) -> bool {
+        !self.deque.is_empty()
+    }
+
+    #[inline(always)]
+    fn injected(&self) -> bool {
+        !self.shared.injected.is_empty()
+    }
+
+    #[inline(always)]
+    fn low(&self) -> bool {
+        !self.shared.low.is_empty()
+    }
+
+    fn elsewhere(&self) -> bool {
+        self.shared.has_stealable(self.index)
+    }
+}

@@ -1,0 +1,232 @@
+//! Alarms: what is to happen at a time.
+//!
+//! Room: driver. Knows time; knows nothing of what a wait is for.
+//!
+//! One thread per runtime, started by the first alarm, sleeps until the earliest. Setting and clearing an alarm is a lock and a step in a tree; there is no polling.
+//!
+//! The clock of a seeded runtime has no thread. It stands still until the driver moves it, and alarms go off on the driver's thread: the earliest first, and of two
+//! for the same time the one that was set first.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Condvar, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use mech_sync::{TIMEOUT, WaitToken};
+
+use super::{nursery::NurseryCore, shared::Shared, strand, wake};
+pub(crate) use crate::deadline::later;
+use crate::{error::Reason, trace::nanos};
+
+/// What happens when the time comes.
+pub(crate) enum Alarm {
+    /// A wait is over.
+    Wake(WaitToken),
+    /// A nursery had its time.
+    Deadline { nursery: Weak<NurseryCore>, after: Duration },
+    /// A cancelled nursery had its grace.
+    Interrupt(Weak<NurseryCore>),
+    /// The watchdog looks at the workers.
+    Look(&'static Shared),
+}
+
+/// Names an alarm, to clear it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct AlarmKey {
+    at: Instant,
+    /// Two alarms may be due at the same time.
+    number: u64,
+}
+
+#[derive(Default)]
+pub(crate) struct Clock {
+    state: Mutex<State>,
+    changed: Condvar,
+    /// Time that passes only when it is told to.
+    virtual_time: Option<VirtualTime>,
+}
+
+struct VirtualTime {
+    base: Instant,
+    nanos: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    alarms: BTreeMap<AlarmKey, Alarm>,
+    next_number: u64,
+    thread: Option<JoinHandle<()>>,
+    stopped: bool,
+}
+
+/// What time it is for the caller. In a seeded run that is a time of its own, which passes only while all wait, and a microsecond with every step; else the
+/// system's.
+///
+/// ```
+/// use std::time::Duration;
+/// use bursar::{Runtime, now, sleep};
+///
+/// let runtime = Runtime::builder().workers(2).seeded(1).build()?;
+/// let slept = runtime.run(|| {
+///     let begun = now();
+///     sleep(Duration::from_secs(3600)); // takes no time
+///     now() - begun
+/// })?;
+/// assert!(slept >= Duration::from_secs(3600));
+/// # Ok::<(), bursar::RunError>(())
+/// ```
+pub fn now() -> Instant {
+    strand::with(|strand| strand.shared().map_or_else(Instant::now, |shared| shared.clock.now()))
+}
+
+/// When `after` from now is.
+pub(crate) fn due(after: Duration) -> Instant {
+    later(now(), after)
+}
+
+impl Clock {
+    /// A clock that is moved by a driver.
+    pub(crate) fn stepped() -> Self {
+        let virtual_time = Some(VirtualTime { base: Instant::now(), nanos: AtomicU64::new(0) });
+        Self { virtual_time, ..Self::default() }
+    }
+
+    /// What time it is.
+    pub(crate) fn now(&self) -> Instant {
+        match &self.virtual_time {
+            None => Instant::now(),
+            Some(time) => later(time.base, Duration::from_nanos(time.nanos.load(Relaxed))),
+        }
+    }
+
+    fn virtual_time(&self) -> &VirtualTime {
+        self.virtual_time.as_ref().expect("only a seeded runtime moves its clock")
+    }
+
+    /// Begins anew, for the next run.
+    pub(crate) fn rewind(&self) {
+        self.virtual_time().nanos.store(0, Relaxed);
+        let alarms = {
+            let mut state = self.lock();
+            state.next_number = 0;
+            std::mem::take(&mut state.alarms)
+        };
+        drop(alarms);
+    }
+
+    /// Lets a little time pass.
+    pub(crate) fn pass(&self, time: Duration) {
+        self.virtual_time().nanos.fetch_add(time.as_nanos() as u64, Relaxed);
+    }
+
+    /// Has the earliest alarm go off, if it is due; time may be moved on for it. Says when that was, since the beginning of the run.
+    pub(crate) fn go_off(&self, may_move: bool) -> Option<Duration> {
+        let time = self.virtual_time();
+        let (alarm, at) = {
+            let mut state = self.lock();
+            let (&first, _) = state.alarms.first_key_value()?;
+            let at = first.at.saturating_duration_since(time.base);
+            if nanos(at) > time.nanos.load(Relaxed) {
+                if !may_move {
+                    return None;
+                }
+                time.nanos.store(nanos(at), Relaxed);
+            }
+            (state.alarms.remove(&first).expect("it is the first"), at)
+        };
+        alarm.go_off();
+        Some(at)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets an alarm.
+    pub(crate) fn set(&'static self, after: Duration, alarm: Alarm) -> AlarmKey {
+        self.set_at(later(self.now(), after), alarm)
+    }
+
+    /// Sets an alarm.
+    pub(crate) fn set_at(&'static self, at: Instant, alarm: Alarm) -> AlarmKey {
+        let mut state = self.lock();
+        let key = AlarmKey { at, number: state.next_number };
+        state.next_number += 1;
+        state.alarms.insert(key, alarm);
+        let is_first = state.alarms.first_key_value().is_some_and(|(first, _)| *first == key);
+        if state.thread.is_none() && !state.stopped && self.virtual_time.is_none() {
+            let thread = std::thread::Builder::new().name("bursar-clock".into()).spawn(|| self.keep_time());
+            state.thread = Some(thread.expect("the system starts one more thread for timers"));
+        }
+        drop(state);
+        if is_first {
+            self.changed.notify_one();
+        }
+        key
+    }
+
+    /// Clears an alarm that may have gone off.
+    pub(crate) fn clear(&self, key: AlarmKey) {
+        let alarm = self.lock().alarms.remove(&key);
+        drop(alarm);
+    }
+
+    fn keep_time(&self) {
+        let mut state = self.lock();
+        while !state.stopped {
+            let Some((&first, _)) = state.alarms.first_key_value() else {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let left = first.at.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let alarm = state.alarms.remove(&first).expect("it is the first");
+                drop(state);
+                alarm.go_off();
+                state = self.lock();
+            } else {
+                state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            }
+        }
+    }
+
+    /// Ends the thread.
+    pub(crate) fn stop(&self) {
+        let thread = {
+            let mut state = self.lock();
+            state.stopped = true;
+            state.alarms.clear();
+            state.thread.take()
+        };
+        self.changed.notify_one();
+        if let Some(thread) = thread {
+            thread.join().expect("the clock does not panic");
+        }
+    }
+}
+
+impl Alarm {
+    fn go_off(self) {
+        match self {
+            Alarm::Wake(token) => {
+                wake::wake(token, TIMEOUT);
+            }
+            Alarm::Deadline { nursery, after } => {
+                if let Some(nursery) = nursery.upgrade() {
+                    nursery.cancel_for(Reason::DeadlineExceeded { after });
+                }
+            }
+            Alarm::Interrupt(nursery) => {
+                if let Some(nursery) = nursery.upgrade() {
+                    nursery.interrupt();
+                }
+            }
+            Alarm::Look(shared) => shared.watchdog.look(shared),
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! The core of a nursery: its state, its members, and how a cancellation reaches them.
+//!
+//! Room: state. Knows members, limits and the runtime; how one is opened, spawned into and waited for is `nursery/mod.rs`.
+//!
+//! # Invariant
+//! A cancellation reaches every child, and every child's children, once: those that have not started never start, those that run find out at their next checkpoint, those that
+//! wait are woken.
+//!
+//! # Why it holds
+//! `cancel` first sets the state, then takes the lock of `inner` and looks at the members; a child first enlists under that lock, then looks at the state: one of the two sees
+//! the other. Nested nurseries enlist with the one around them when they open, and cancellation walks that tree with a list of its own, not by recursion, so no depth overflows a
+//! stack.
+
+use std::{
+    mem::MaybeUninit,
+    sync::{
+        Arc, Weak,
+        atomic::{
+            AtomicBool, AtomicU8, AtomicU32, AtomicU64,
+            Ordering::{AcqRel, Acquire, Relaxed},
+        },
+    },
+    task::Waker,
+    time::Duration,
+};
+
+use mech_sync::{Countdown, SpinLock, WaitToken, Waiter};
+use policy_admission::Profile;
+use slab::Slab;
+use vocab::TaskId;
+
+use super::{
+    clock::{Alarm, AlarmKey},
+    scope::ScopeRef,
+    shared::Shared,
+    wake,
+};
+use crate::{
+    authority::Credentials,
+    budget::Account,
+    error::{Reason, TaskError},
+    gate::Gate,
+    options::NurseryOptions,
+    state::{NurseryEvent, NurseryState},
+    task_state::TaskState,
+};
+
+/// What a cancellation wakes.
+pub(crate) enum Member {
+    /// A fiber, and the task it runs.
+    Waiter(&'static Waiter, Option<TaskId>),
+    Future(Waker),
+}
+
+/// Those that stand still in a nursery that is paused.
+#[derive(Default)]
+pub(crate) struct Standing {
+    pub(crate) is_paused: bool,
+    pub(crate) tokens: Vec<WaitToken>,
+    pub(crate) wakers: Vec<Waker>,
+}
+
+/// What all parts of a nursery share.
+pub(crate) struct NurseryCore {
+    pub(crate) countdown: Countdown,
+    pub(crate) owners: Owners,
+    pub(crate) state: AtomicU8,
+    /// Children are to stop at their next checkpoint: from the cancellation on, or after the grace.
+    pub(crate) interrupts: AtomicBool,
+    /// A task in it looks closer at its next checkpoint: the nursery is interrupted, was paused, or is in a seeded run.
+    pub(crate) attention: AtomicBool,
+    /// For a deadline, which may outlive the nursery.
+    pub(crate) this: Weak<NurseryCore>,
+    pub(crate) shared: &'static Shared,
+    /// The waiter of its owner, if that is known before: not if it is owned by a handle.
+    pub(crate) owner: Option<&'static Waiter>,
+    pub(crate) options: NurseryOptions,
+    /// A cancellation from around it does not come in.
+    pub(crate) shielded: bool,
+    /// The nursery around this one, and the place there. It ends later.
+    pub(crate) outer: Option<ScopeRef>,
+    pub(crate) place: AtomicU32,
+    /// What its tasks may do, if that was said.
+    pub(crate) credentials: Option<Arc<Credentials>>,
+    /// What its tasks may spend, if that is limited. Nurseries that one task opens inside each other may share it.
+    pub(crate) account: Option<Arc<Account>>,
+    /// Whether and how many tasks may be spawned, if there is a limit.
+    pub(crate) gate: Option<Gate>,
+    pub(crate) has_alarms: AtomicBool,
+    pub(crate) inner: SpinLock<Inner>,
+}
+
+/// What the owner writes for every task it starts: on a cache line that no task reads when it begins or ends (false sharing made a spawn half as expensive again).
+///
+/// Padded, not aligned: aligned allocations are slow, and nurseries are many.
+#[repr(C)]
+pub(crate) struct Owners {
+    _before: MaybeUninit<[u8; 56]>,
+    /// Tasks it started. Only the owner writes it.
+    pub(crate) started: AtomicU64,
+    /// How many more it may spawn without asking the gate. Others may take that back.
+    pub(crate) paid: AtomicU64,
+    _after: MaybeUninit<[u8; 56]>,
+}
+
+impl Owners {
+    pub(crate) const fn new() -> Self {
+        Self {
+            _before: MaybeUninit::uninit(),
+            started: AtomicU64::new(0),
+            paid: AtomicU64::new(0),
+            _after: MaybeUninit::uninit(),
+        }
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Inner {
+    pub(crate) members: Slab<Member>,
+    pub(crate) nested: Slab<Arc<NurseryCore>>,
+    pub(crate) first: Option<TaskError>,
+    pub(crate) others: Vec<TaskError>,
+    /// Why it was cancelled, if not because a child failed.
+    pub(crate) cancelled_for: Option<Reason>,
+    /// The body has what it wants: a cancellation is not a failure.
+    pub(crate) dismissed: bool,
+    pub(crate) alarms: Vec<AlarmKey>,
+    pub(crate) standing: Standing,
+}
+
+impl NurseryCore {
+    pub(crate) fn shared(&self) -> &'static Shared {
+        self.shared
+    }
+
+    pub(crate) fn state(&self) -> NurseryState {
+        NurseryState::from_bits(self.state.load(Acquire))
+    }
+
+    /// Whether what runs in it is to stop at its next checkpoint.
+    #[inline]
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.interrupts.load(Relaxed)
+    }
+
+    /// Whether a checkpoint has to look closer.
+    #[inline]
+    pub(crate) fn needs_attention(&self) -> bool {
+        self.attention.load(Relaxed)
+    }
+
+    /// Moves the state; true if that changed it.
+    pub(crate) fn step(&self, event: NurseryEvent) -> bool {
+        let moved = self.state.fetch_update(AcqRel, Acquire, |bits| {
+            let from = NurseryState::from_bits(bits);
+            let to = from.after(event).unwrap_or_else(|illegal| panic!("a nursery cannot do that: {illegal:?}"));
+            (to != from).then_some(to as u8)
+        });
+        moved.is_ok()
+    }
+
+    /// What its tasks may do, if that was said.
+    pub(crate) fn credentials(&self) -> Option<&Arc<Credentials>> {
+        self.credentials.as_ref()
+    }
+
+    /// The profile around it that has no actors, if one is.
+    pub(crate) fn no_actors(&self) -> Option<Profile> {
+        self.credentials.as_ref().and_then(|credentials| credentials.no_actors())
+    }
+
+    /// What its tasks may spend, if that is limited.
+    #[inline(always)]
+    pub(crate) fn account(&self) -> Option<&Account> {
+        self.account.as_deref()
+    }
+
+    pub(crate) fn shared_account(&self) -> Option<&Arc<Account>> {
+        self.account.as_ref()
+    }
+
+    /// Whether the account is that of the nursery around it.
+    pub(crate) fn shares_account(&self) -> bool {
+        let outer = self.outer.and_then(|outer| outer.account().map(std::ptr::from_ref));
+        outer.is_some_and(|outer| self.account().is_some_and(|own| std::ptr::eq(own, outer)))
+    }
+
+    /// Whether the strand with `waiter` opened it.
+    #[inline]
+    pub(crate) fn is_owned_by(&self, waiter: &'static Waiter) -> bool {
+        self.owner.is_some_and(|owner| std::ptr::eq(owner, waiter))
+    }
+
+    /// Whether a cancellation, or a pause, from around it does not come in.
+    pub(crate) fn is_shielded(&self) -> bool {
+        self.shielded
+    }
+
+    /// Every task in it looks closer at its next checkpoint.
+    pub(crate) fn ask_attention(&self) {
+        self.attention.store(true, Relaxed);
+    }
+
+    /// Those that stand still in it, under its lock.
+    pub(crate) fn standing<R>(&self, f: impl FnOnce(&mut Standing) -> R) -> R {
+        f(&mut self.inner.lock().standing)
+    }
+
+    /// Whether its owner and every task of it waits for something, as of a moment ago. What is being polled counts as waiting.
+    pub(crate) fn waits(&self) -> bool {
+        if !self.owner.is_none_or(Waiter::is_parked) {
+            return false;
+        }
+        let inner = self.inner.lock();
+        let waiting = inner.members.iter().filter(|(_, member)| match member {
+            Member::Waiter(waiter, _) => waiter.is_parked(),
+            Member::Future(_) => true,
+        });
+        let waiting = waiting.count() as i64;
+        waiting >= self.countdown.members(self.owners.started.load(Relaxed))
+    }
+
+    /// Whether none is left of those that others than its owner started.
+    pub(crate) fn has_no_tasks(&self) -> bool {
+        self.countdown.has_no_members()
+    }
+
+    /// Counts what keeps it open beside its tasks. Given back by [`NurseryCore::children_ended`].
+    pub(crate) fn keep_open(&self) {
+        self.countdown.add(1);
+    }
+
+    /// The nursery around it.
+    pub(crate) fn outer(&self) -> Option<ScopeRef> {
+        self.outer
+    }
+
+    /// The same for as long as this one is there: it ends later.
+    pub(crate) fn outer_ref(&self) -> Option<&NurseryCore> {
+        self.outer.as_deref()
+    }
+
+    /// How many more tasks its owner paid for.
+    pub(crate) fn paid_ahead(&self) -> &AtomicU64 {
+        &self.owners.paid
+    }
+
+    /// What lets tasks in, if there is a limit.
+    pub(crate) fn gate(&self) -> Option<&Gate> {
+        self.gate.as_ref()
+    }
+
+    /// The nurseries directly inside.
+    pub(crate) fn nested(&self) -> Vec<Arc<NurseryCore>> {
+        self.inner.lock().nested.iter().map(|(_, nursery)| nursery.clone()).collect()
+    }
+
+    /// A task has run to its end, and that is not known yet: its permit is free before the task that joins it goes on. False if there are plenty, and it is given back with the
+    /// next ones.
+    #[inline]
+    pub(crate) fn give_permit_back(&self) -> bool {
+        self.gate.as_ref().is_none_or(Gate::task_ended)
+    }
+
+    /// Notes that children ended, of which so many have not given their permit back; the last one wakes the owner. The nursery must not be touched after.
+    pub(crate) fn children_ended(&self, children: u32, permits: u32) {
+        if let Some(gate) = self.gate.as_ref().filter(|_| permits > 0) {
+            gate.give_back(permits);
+        }
+        if let Some(owner) = self.countdown.done(children) {
+            wake::wake(owner, 0);
+        }
+    }
+
+    /// Adds a member, to be woken by a cancellation. Returns its key, for [`NurseryCore::delist`].
+    pub(crate) fn enlist(&self, member: Member) -> u32 {
+        u32::try_from(self.inner.lock().members.insert(member)).expect("fewer than 2^32 tasks wait at a time")
+    }
+
+    /// Where a fiber, or a thread, of it stands that has not ended.
+    pub(crate) fn state_of(&self, task: TaskId) -> TaskState {
+        let waiter = self.inner.lock().members.iter().find_map(|(_, member)| match member {
+            Member::Waiter(waiter, Some(id)) if *id == task => Some(*waiter),
+            _ => None,
+        });
+        // A thread that has begun runs unless it is parked; a fiber may wait for its worker.
+        let is_thread =
+            |waiter: &Waiter| !self.shared.workers.iter().any(|worker| std::ptr::eq(worker.inbox, waiter.inbox()));
+        let runs = || self.shared.workers.iter().any(|worker| worker.watch.shows(task));
+        match waiter {
+            Some(waiter) if waiter.is_parked() => TaskState::Blocked,
+            Some(waiter) if is_thread(waiter) => TaskState::Running,
+            _ if runs() => TaskState::Running,
+            _ => TaskState::Ready,
+        }
+    }
+
+    /// Removes a member.
+    pub(crate) fn delist(&self, place: u32) {
+        let member = self.inner.lock().members.remove(place as usize);
+        drop(member); // a waker may free its task: not under the lock
+    }
+
+    /// Takes no more tasks.
+    pub(crate) fn close(&self) {
+        self.step(NurseryEvent::Close);
+    }
+
+    /// Cancels everything in it after this time.
+    pub(crate) fn set_deadline(&self, after: Duration) {
+        self.set_alarm(after, move |nursery| Alarm::Deadline { nursery, after });
+    }
+
+    pub(super) fn set_alarm(&self, after: Duration, what: impl FnOnce(Weak<NurseryCore>) -> Alarm) {
+        let key = self.shared.clock.set(after, what(self.this.clone()));
+        self.inner.lock().alarms.push(key);
+        self.has_alarms.store(true, Relaxed);
+    }
+}

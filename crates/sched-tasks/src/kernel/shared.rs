@@ -1,0 +1,186 @@
+//! What the workers of a runtime share.
+//!
+//! Room: state. Knows queues and workers; knows nothing of how a task runs.
+
+use std::sync::{
+    Condvar, Mutex, PoisonError,
+    atomic::{
+        AtomicBool, AtomicU64,
+        Ordering::{Acquire, Relaxed},
+    },
+};
+
+use mech_sync::{Idle, Inbox, Injector, Stealer};
+use policy_admission::{Ledger, Profile};
+use vocab::{Priority, TaskId};
+
+use super::{
+    clock::Clock,
+    groups::Groups,
+    log::Log,
+    seeded::Seeded,
+    strand,
+    task::{Runnable, RunnableRef},
+    watchdog::{Watchdog, Watched},
+};
+use crate::{
+    authority::Demands, decide::VictimStrategy, error::RunError, stacks::Stacks, stats::Counters, threads::Pool,
+};
+
+/// What one runtime has. Leaked: tokens, wakers and handles may point to it after the runtime is gone. Its stacks are given back; the largest buffer
+/// each deque had is not.
+pub(crate) struct Shared {
+    pub(crate) high: Injector<RunnableRef>,
+    pub(crate) injected: Injector<RunnableRef>,
+    pub(crate) low: Injector<RunnableRef>,
+    pub(crate) idle: Idle,
+    pub(crate) clock: Clock,
+    pub(crate) pool: Pool,
+    pub(crate) watchdog: Watchdog,
+    pub(crate) workers: Box<[WorkerSlot]>,
+    pub(crate) strategy: VictimStrategy,
+    pub(crate) seed: u64,
+    pub(crate) stacks: Stacks,
+    /// Its builder vouched for all frames: an overflow skips them.
+    pub(crate) skips_frames: bool,
+    /// How much it insists on, if anything.
+    pub(crate) profile: Option<Profile>,
+    /// Where authority comes from, if only from there.
+    pub(crate) ledger: Option<Ledger>,
+    /// How many rounds of a loop go by without a check.
+    pub(crate) yield_interval: u32,
+    pub(crate) stopping: AtomicBool,
+    pub(crate) process: u32,
+    /// Whether it may pay to watch for what another worker brings.
+    pub(crate) spins: bool,
+    /// Nurseries that handles own.
+    pub(crate) groups: Groups,
+    /// One thread plays all workers.
+    pub(crate) seeded: Option<Box<Seeded>>,
+}
+
+/// What others may know of a worker.
+pub(crate) struct WorkerSlot {
+    pub(crate) inbox: &'static Inbox,
+    pub(crate) stealer: Stealer<Runnable>,
+    /// Futures that yielded; only the watchdog takes them from here.
+    pub(crate) yielded: Stealer<Runnable>,
+    pub(crate) ended: Ended,
+    pub(crate) may_steal: AtomicBool,
+    /// A test asked this worker to fail.
+    pub(crate) fails_next: AtomicBool,
+    pub(crate) counters: Counters,
+    pub(crate) watch: Watched,
+    pub(crate) log: Option<Log>,
+}
+
+/// Whether a worker has ended, and whether its thread will.
+#[derive(Default)]
+pub(crate) struct Ended {
+    may_end: Mutex<Option<bool>>,
+    changed: Condvar,
+}
+
+impl Ended {
+    /// The worker has ended. Does not return if the thread must not end: its locals stay, as the frames that may have lent them on.
+    pub(crate) fn set(&self, may_end: bool) {
+        *self.may_end.lock().unwrap_or_else(PoisonError::into_inner) = Some(may_end);
+        self.changed.notify_all();
+        if !may_end {
+            loop {
+                std::thread::park();
+            }
+        }
+    }
+
+    pub(crate) fn wait(&self) -> bool {
+        let mut may_end = self.may_end.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            match *may_end {
+                Some(may_end) => return may_end,
+                None => may_end = self.changed.wait(may_end).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// Makes a task known: to the caller's own queue if it is one of our workers, else to all.
+    #[inline]
+    pub(crate) fn publish(&'static self, runnable: RunnableRef) {
+        strand::with(|strand| match &strand.worker {
+            Some(worker) if std::ptr::eq(worker.shared, self) => worker.push(runnable),
+            _ => self.inject(&self.injected, runnable),
+        });
+    }
+
+    /// The same with a hint.
+    pub(crate) fn publish_as(&'static self, priority: Priority, runnable: RunnableRef) {
+        match priority {
+            Priority::Normal => self.publish(runnable),
+            Priority::High => self.inject(&self.high, runnable),
+            Priority::Low => self.inject(&self.low, runnable),
+        }
+    }
+
+    pub(crate) fn inject(&self, queue: &Injector<RunnableRef>, runnable: RunnableRef) {
+        queue.push(runnable);
+        self.idle.published();
+    }
+
+    /// Refuses a fork of the process that has the workers: whatever it waits for would never come.
+    pub(crate) fn check_process(&self) -> Result<(), RunError> {
+        if std::process::id() == self.process { Ok(()) } else { Err(RunError::Forked { parent: self.process }) }
+    }
+
+    /// What it asks of the authority of those that run here.
+    pub(crate) fn demands(&self) -> Demands<'_> {
+        Demands { profile: self.profile, ledger: self.ledger.as_ref() }
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Acquire)
+    }
+
+    /// Whether there is work that any worker may take.
+    pub(crate) fn has_work(&self, except: usize) -> bool {
+        !self.high.is_empty() || !self.injected.is_empty() || !self.low.is_empty() || self.has_stealable(except)
+    }
+
+    /// Whether worker `thief` could steal something.
+    pub(crate) fn has_stealable(&self, thief: usize) -> bool {
+        self.workers[thief].may_steal.load(Relaxed)
+            && self.workers.iter().enumerate().any(|(index, worker)| index != thief && !worker.stealer.is_empty())
+    }
+}
+
+/// Numbers for tasks, given out by the block so that workers do not meet over them.
+pub(crate) struct TaskIds {
+    next: std::cell::Cell<u64>,
+    end: std::cell::Cell<u64>,
+    /// A seeded runtime counts its own tasks, one by one.
+    seeded: Option<&'static Seeded>,
+}
+
+const ID_BLOCK: u64 = 1024;
+
+impl TaskIds {
+    pub(crate) const fn new(seeded: Option<&'static Seeded>) -> Self {
+        Self { next: std::cell::Cell::new(0), end: std::cell::Cell::new(0), seeded }
+    }
+
+    #[inline]
+    pub(crate) fn next(&self) -> TaskId {
+        static BLOCKS: AtomicU64 = AtomicU64::new(0);
+        let mut next = self.next.get();
+        if next == self.end.get() {
+            if let Some(seeded) = self.seeded {
+                return seeded.next_task_id();
+            }
+            next = BLOCKS.fetch_add(1, Relaxed) * ID_BLOCK + 1;
+            self.end.set(next + ID_BLOCK);
+        }
+        self.next.set(next + 1);
+        TaskId(next)
+    }
+}

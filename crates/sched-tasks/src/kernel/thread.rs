@@ -1,0 +1,32 @@
+//! Strands of plain threads.
+//!
+//! Room: driver. Knows waiters and inboxes.
+
+use std::rc::Rc;
+
+use mech_sync::Inbox;
+
+use super::{current, seeded::Driver, strand::Strand};
+use crate::places;
+
+/// A plain thread's strand, with its own home.
+pub(crate) fn for_thread() -> Strand {
+    Strand::new(places::take_waiter(places::take_inbox()), None)
+}
+
+/// The same for a thread that cannot wait on its present strand. If it plays workers, it goes on to.
+pub(crate) fn for_thread_here() -> Strand {
+    Strand { driver: current::get().driver.clone(), ..for_thread() }
+}
+
+/// A strand on which a plain thread plays workers while it waits.
+pub(crate) fn driving(driver: Rc<dyn Driver>) -> Strand {
+    Strand { driver: Some(driver), ..for_thread() }
+}
+
+/// Gives back what a plain thread's strand held.
+pub(crate) fn retire_thread(strand: &Strand) {
+    let inbox: &'static Inbox = strand.waiter.inbox();
+    places::give_waiter(strand.waiter);
+    places::give_inbox(inbox);
+}

@@ -1,0 +1,218 @@
+//! A worker: its queues, its fibers, and what tasks ask of it.
+//!
+//! Room: state. Knows queues; how the next task is chosen is `choosing/mod.rs`, how a worker runs is `drive/worker.rs`.
+//!
+//! # Invariant
+//! A started task never leaves its worker.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::VecDeque,
+    rc::Rc,
+};
+
+use mech_sync::{Deque, Inbox, Waiter};
+
+use super::{
+    fibers::Fibers,
+    local_queue::LocalQueue,
+    pending_ends::PendingEnds,
+    shared::{Shared, TaskIds, WorkerSlot},
+    stepwise::Stepwise,
+    strand::Strand,
+    task::{Runnable, RunnableRef},
+    watchdog::Watched,
+};
+use crate::decide;
+
+/// What a fiber stops with: no fiber to enter, or (plus its key) the fiber to enter next.
+pub(crate) const STOP: usize = 0;
+pub(crate) const HOP: usize = 1;
+
+/// Most idle fibers a worker keeps, for its warm stacks: some 2 MiB.
+const MAX_IDLE_FIBERS: usize = 256;
+
+pub(crate) struct Worker {
+    pub(crate) index: usize,
+    pub(crate) shared: &'static Shared,
+    pub(crate) inbox: &'static Inbox,
+    pub(crate) watch: &'static Watched,
+    pub(crate) ids: TaskIds,
+    /// Unstarted tasks; others steal from it.
+    pub(crate) deque: Deque<Runnable>,
+    /// Its choices are made step by step, or logged: then they go the long way.
+    pub(crate) watched: bool,
+    /// In a seeded runtime.
+    pub(crate) stepwise: Option<Stepwise>,
+    /// Started tasks that can go on, in the order they became ready.
+    pub(crate) ready: LocalQueue<Ready>,
+    /// The futures among them, in the same order. Not in `ready` itself: behind a task that never yields, others must be able to take them.
+    pub(crate) yielded: Deque<Runnable>,
+    pub(crate) fibers: Fibers,
+    /// Fibers without a task, the warmest last.
+    pub(crate) idle_fibers: LocalQueue<u32>,
+    /// So many it keeps: the others give their stacks back, lest a burst keep memory, or stacks from other workers, for ever.
+    pub(crate) max_idle_fibers: usize,
+    /// Places of `fibers` that have none.
+    pub(crate) vacant: RefCell<Vec<u32>>,
+    /// What an idle fiber is resumed for.
+    pub(crate) handoff: Cell<Option<RunnableRef>>,
+    /// A task that a stopping fiber found and had no fiber for.
+    pub(crate) found: Cell<Option<RunnableRef>>,
+    pub(crate) tick: Cell<u32>,
+    pub(crate) random: Cell<u64>,
+    /// What it owes to a nursery; see `pending_ends.rs`.
+    pub(crate) pending_ends: PendingEnds,
+    /// Fibers that stopped in a destructor, in the middle of an unwinding that the thread goes on to count.
+    pub(crate) stopped_unwinding: Rc<Cell<u32>>,
+    /// A fiber has stopped here in the middle of an unwinding, ever: from then on a strand that yields checks closely which unwinding is its own.
+    pub(crate) looks_closely: Cell<bool>,
+    /// Cleanups of overflowed stacks, see `overflow_cleanup.rs`.
+    pub(crate) cleanups: RefCell<VecDeque<Cleanup>>,
+    /// A stack of this thread was left for ever: so must the thread be.
+    pub(crate) lost_stacks: Cell<bool>,
+}
+
+/// The cleanup after an overflow, on a strand of its own.
+type Cleanup = Box<dyn FnOnce(&Strand)>;
+
+#[derive(Clone, Copy)]
+pub(crate) struct Ready {
+    /// Unstarted tasks older than this go first: all there were, after a yield. A task that was woken waits for none of them: it goes on where it was,
+    /// deep in its tree, before the worker opens up another branch.
+    pub(crate) mark: isize,
+    pub(crate) what: ReadyWhat,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum ReadyWhat {
+    Fiber(&'static Waiter),
+    /// The oldest of `yielded`, if it is still there.
+    Future,
+}
+
+/// What to do next.
+pub(crate) enum Next {
+    Start(RunnableRef),
+    Resume(&'static Waiter),
+}
+
+impl Worker {
+    pub(crate) fn new(index: usize, shared: &'static Shared, deque: Deque<Runnable>, yielded: Deque<Runnable>) -> Self {
+        let WorkerSlot { inbox, watch, .. } = &shared.workers[index];
+        Self {
+            index,
+            shared,
+            inbox,
+            watch,
+            ids: TaskIds::new(shared.seeded.as_deref()),
+            deque,
+            watched: shared.seeded.is_some() || shared.workers[index].log.is_some(),
+            stepwise: shared.seeded.as_deref().map(Stepwise::new),
+            ready: LocalQueue::new(),
+            yielded,
+            fibers: Fibers::new(),
+            idle_fibers: LocalQueue::new(),
+            max_idle_fibers: MAX_IDLE_FIBERS.min(shared.stacks.stats().max_stacks / (4 * shared.workers.len())),
+            vacant: RefCell::default(),
+            handoff: Cell::new(None),
+            found: Cell::new(None),
+            tick: Cell::new(0),
+            random: Cell::new(decide::next_random(shared.seed ^ (index as u64) << 32).0),
+            pending_ends: PendingEnds::none(),
+            stopped_unwinding: Rc::default(),
+            looks_closely: Cell::new(false),
+            cleanups: RefCell::default(),
+            lost_stacks: Cell::new(false),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_watched(&self) -> bool {
+        self.watched
+    }
+
+    #[inline]
+    pub(crate) fn slot(&self) -> &WorkerSlot {
+        &self.shared.workers[self.index]
+    }
+
+    // ---- what tasks ask of their worker ----
+
+    /// Adds an unstarted task that others may steal.
+    #[inline]
+    pub(crate) fn push(&self, runnable: RunnableRef) {
+        self.deque.push(runnable.into_item());
+        self.shared.idle.published();
+    }
+
+    /// Takes `item` back if nothing was pushed after it and no other worker took it.
+    #[inline]
+    pub(crate) fn pop_if_newest(&self, item: *mut Runnable) -> bool {
+        match self.deque.pop() {
+            Some(newest) if newest == item => true,
+            Some(other) => {
+                self.deque.push(other);
+                false
+            }
+            None => false,
+        }
+    }
+
+    /// A waiter of one of our fibers was woken on this very thread.
+    #[inline]
+    pub(crate) fn enqueue(&self, waiter: &'static Waiter) {
+        self.enqueue_ready(ReadyWhat::Fiber(waiter));
+    }
+
+    #[inline]
+    pub(crate) fn enqueue_ready(&self, what: ReadyWhat) {
+        self.ready.push(Ready { mark: self.deque.passed_mark(), what });
+        self.watch.count_ready(self.ready.len());
+    }
+
+    /// One of our fibers yielded.
+    #[inline]
+    pub(crate) fn enqueue_behind_all(&self, what: ReadyWhat) {
+        self.ready.push(Ready { mark: self.deque.mark(), what });
+        self.watch.count_ready(self.ready.len());
+    }
+
+    /// The next of the worker's random numbers.
+    pub(crate) fn random(&self) -> u64 {
+        let (state, random) = decide::next_random(self.random.get());
+        self.random.set(state);
+        random
+    }
+
+    /// Whether anything else could run here now.
+    #[inline]
+    pub(crate) fn has_other_work(&self) -> bool {
+        !self.ready.is_empty()
+            || !self.deque.is_empty()
+            || self.inbox.has_arrivals()
+            || !self.shared.high.is_empty()
+            || !self.shared.injected.is_empty()
+            || !self.shared.low.is_empty()
+    }
+
+    // ---- choosing ----
+
+    /// Whether any idle fiber's stack will do.
+    #[inline]
+    pub(crate) fn is_for_usual_stack(&self, runnable: &RunnableRef) -> bool {
+        !runnable.asks_for_stack() || runnable.stack_bytes() <= self.shared.stacks.usual_bytes()
+    }
+
+    /// Whether a successor is the very fiber that sits on `waiter`.
+    #[inline]
+    pub(crate) fn is_key_of(&self, successor: usize, waiter: &'static Waiter) -> bool {
+        successor == HOP + waiter.tag() as usize
+    }
+
+    // ---- running ----
+
+    pub(crate) fn has_no_fibers(&self) -> bool {
+        self.fibers.is_empty()
+    }
+}
