@@ -119,7 +119,7 @@ const TSAN_SKIPS: &[Skip] = &[
     LARGE_FRAMES,
 ];
 
-/// In the crate that switches, entries and exits of functions would be counted for the wrong stack: see `watch.rs`.
+/// In the crate that switches, entries and exits of functions would be counted for the wrong stack: see `tsan.rs`.
 const UNCOUNTED: &str =
     "profile.dev.package.bursar-mech-fiber.rustflags=['-Cllvm-args=-tsan-instrument-func-entry-exit=0']";
 

@@ -110,7 +110,7 @@ impl Fiber {
                 header.panic.set(Some(payload));
                 0
             });
-            header.watch.end(yielder, word, RARE)
+            header.tsan.end(yielder, word, RARE)
         });
         Fiber { coroutine: ManuallyDrop::new(coroutine), header }
     }
@@ -160,8 +160,8 @@ impl Fiber {
         }
         header::enter(self.header);
         // SAFETY: written by `new`; stacks are never unmapped.
-        let watch = unsafe { &(*self.header).watch };
-        let result = watch.resume(&mut self.coroutine, word); // does not unwind: `new` catches below `main`
+        let tsan = unsafe { &(*self.header).tsan };
+        let result = tsan.resume(&mut self.coroutine, word); // does not unwind: `new` catches below `main`
         header::enter(before);
         result
     }
@@ -171,7 +171,7 @@ impl Fiber {
     fn rare(&mut self, result: CoroutineResult<usize, usize>) -> Step {
         // SAFETY: written by `new`; stacks are never unmapped.
         let header = unsafe { &*self.header };
-        match (header.watch.ended(&mut self.coroutine, result), header.panic.take()) {
+        match (header.tsan.ended(&mut self.coroutine, result), header.panic.take()) {
             (CoroutineResult::Yield(_), _) if header.overflowed.get() => self.abandon(),
             (CoroutineResult::Yield(word), _) => Step::Suspended(word),
             (CoroutineResult::Return(word), None) => Step::Returned(word),
@@ -232,7 +232,7 @@ impl Drop for Fiber {
             // A fiber that catches the unwinding and suspends again is unwound again.
             let _ = panic::catch_unwind(AssertUnwindSafe(|| self.resume(RARE)));
         }
-        header.watch.destroy();
+        header.tsan.destroy();
         if !header.overflowed.get() {
             // SAFETY: not taken by `abandon`, and not used again.
             unsafe { ManuallyDrop::drop(&mut self.coroutine) };
@@ -262,7 +262,7 @@ pub fn suspend(word: usize) -> usize {
     // lives on the fiber's stack as long as the fiber.
     let yielder = unsafe { &*header.yielder.get() };
     let word = if control::are_default() {
-        header.watch.suspend(yielder, word)
+        header.tsan.suspend(yielder, word)
     } else {
         suspend_with_own_words(header, yielder, word)
     };
@@ -277,7 +277,7 @@ pub fn suspend(word: usize) -> usize {
 fn suspend_with_own_words(header: &Header, yielder: &Yielder<usize, usize>, word: usize) -> usize {
     let words = Words::save();
     Words::DEFAULT.load();
-    let word = header.watch.suspend(yielder, word);
+    let word = header.tsan.suspend(yielder, word);
     words.load();
     word
 }
@@ -407,7 +407,7 @@ pub(crate) extern "C" fn leave_for_good() -> ! {
     Words::DEFAULT.load();
     // SAFETY: set before any code of the fiber ran, and code of the fiber overflowed.
     let yielder = unsafe { &*header.yielder.get() };
-    header.watch.suspend(yielder, RARE);
+    header.tsan.suspend(yielder, RARE);
     // `Fiber::abandon` made the coroutine done, so nothing resumes it.
     process::abort()
 }

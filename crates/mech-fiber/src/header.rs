@@ -24,7 +24,7 @@ use std::ptr;
 use corosensei::Yielder;
 
 use crate::memory::{self, GuardKind};
-use crate::watch::Watch;
+use crate::tsan::TsanFiber;
 
 thread_local! {
     static CURRENT: Cell<*const Header> = const { Cell::new(ptr::null()) };
@@ -62,7 +62,7 @@ pub(crate) struct Header {
     /// The panic that left `main`, on its way to the resumer.
     pub(crate) panic: Cell<Option<Box<dyn Any + Send>>>,
     /// What ThreadSanitizer knows of the stack; nothing, usually.
-    pub(crate) watch: Watch,
+    pub(crate) tsan: TsanFiber,
 }
 
 const _: () = assert!(size_of::<Header>() == 64 || cfg!(feature = "tsan"), "one cache line");
@@ -83,7 +83,7 @@ impl Header {
             guard_low: guard.start,
             guard_high: guard.end,
             panic: Cell::new(None),
-            watch: Watch::new(),
+            tsan: TsanFiber::new(),
         }
     }
 }

@@ -16,7 +16,7 @@
 //! | `abort.rs` | ends the process with a line that names the fiber |
 //! | `spare.rs` | the two spare stacks a thread needs for that |
 //! | `thread.rs` | a thread is made ready for all this |
-//! | `watch.rs` | reports every switch to ThreadSanitizer, on request |
+//! | `tsan.rs` | reports every switch to ThreadSanitizer, on request |
 //!
 //! # Systems
 //! Linux on x86_64 and aarch64 is complete. Other unixes run fibers with `mprotect` guards but
@@ -35,7 +35,7 @@ mod fiber;
 mod header;
 mod memory;
 mod slab;
-mod watch;
+mod tsan;
 
 #[cfg(target_os = "linux")]
 mod abort;
@@ -53,7 +53,7 @@ mod spare;
 mod thread;
 
 #[cfg(not(target_os = "linux"))]
-#[path = "elsewhere.rs"]
+#[path = "other_unix.rs"]
 mod overflow;
 #[cfg(not(target_os = "linux"))]
 use overflow as thread;

@@ -49,7 +49,7 @@ pub(crate) struct Node<T: Terms> {
     pub(crate) parent: Option<Arc<Node<T>>>,
     /// Its ledger's.
     pub(crate) registry: Arc<Registry>,
-    pub(crate) used: Apart<<T as Counted>::Counters>,
+    pub(crate) used: CachePadded<<T as Counted>::Counters>,
     /// How often it was used, for the audit: of itself, not of what was derived from it.
     pub(crate) uses: Arc<Uses>,
 }
@@ -57,7 +57,7 @@ pub(crate) struct Node<T: Terms> {
 /// On a cache line of its own: threads that only read the word and the terms are not slowed by those that count.
 #[derive(Default)]
 #[repr(align(64))]
-pub(crate) struct Apart<C>(C);
+pub(crate) struct CachePadded<C>(C);
 
 /// Why a counter gave nothing.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -80,7 +80,7 @@ impl<T: Terms> Node<T> {
         let account = Account { kind: T::KIND, label: label.clone(), uses: uses.clone() };
         let (id, word) = registry.enter(parent.map(|parent| parent.id), account, event)?;
         let (parent, registry) = (parent.cloned(), registry.clone());
-        Some(Node { id, word, terms, delegation, label, parent, registry, used: Apart::default(), uses })
+        Some(Node { id, word, terms, delegation, label, parent, registry, used: CachePadded::default(), uses })
     }
 
     /// Revokes it and everything derived from it, on behalf of its holder: returns how many; 0 if it has ended already.

@@ -7,17 +7,17 @@
 //! The sanitizer's idea of the running stack changes with the stack, and what it counts for a stack stays with it.
 //!
 //! # Why it holds
-//! [`Watch::resume`] and [`Watch::suspend`] are the only switches, and report right before they do it. The sanitizer counts entries and exits
+//! [`TsanFiber::resume`] and [`TsanFiber::suspend`] are the only switches, and report right before they do it. The sanitizer counts entries and exits
 //! of functions per stack, so none may be counted between the two: with the feature both are functions of their own, and
 //! `cargo xtask test tsan` compiles this crate without that counting. A coroutine that returned would have the exits of its last functions
-//! counted for its resumer; so it suspends for the last time instead, and is reset: [`Watch::end`].
+//! counted for its resumer; so it suspends for the last time instead, and is reset: [`TsanFiber::end`].
 //!
 //! AddressSanitizer gets its reports from corosensei itself: feature `asan`.
 
 #[cfg(not(feature = "tsan"))]
-pub(crate) use off::Watch;
+pub(crate) use off::TsanFiber;
 #[cfg(feature = "tsan")]
-pub(crate) use on::Watch;
+pub(crate) use on::TsanFiber;
 
 #[cfg(not(feature = "tsan"))]
 mod off {
@@ -25,9 +25,9 @@ mod off {
     use corosensei::{Coroutine, CoroutineResult, Yielder};
 
     /// No sanitizer: nothing is reported.
-    pub(crate) struct Watch;
+    pub(crate) struct TsanFiber;
 
-    impl Watch {
+    impl TsanFiber {
         #[inline(always)]
         pub(crate) fn new() -> Self {
             Self
@@ -84,14 +84,14 @@ mod on {
     }
 
     /// What the sanitizer knows of one stack.
-    pub(crate) struct Watch {
+    pub(crate) struct TsanFiber {
         own: Cell<*mut c_void>,
         resumer: Cell<*mut c_void>,
         /// What `main` returned.
         returned: Cell<Option<usize>>,
     }
 
-    impl Watch {
+    impl TsanFiber {
         pub(crate) fn new() -> Self {
             // SAFETY: no memory of ours is involved.
             let own = unsafe { __tsan_create_fiber(0) };
