@@ -21,7 +21,7 @@ pub(crate) use say;
 #[repr(u8)]
 pub(crate) enum Exit {
     /// Everything went as it should.
-    Well = 0,
+    Success = 0,
     /// A job failed, or something broke.
     Failed = 1,
     /// The arguments make no sense.

@@ -47,16 +47,16 @@ enum Command {
     Why(why::Options),
     /// Freeze a run or a job; it gives back its CPU slots
     #[command(after_help = help::PAUSE)]
-    Pause(steer::Whom),
+    Pause(steer::Selector),
     /// Let a paused run or job go on
     #[command(after_help = help::RESUME)]
-    Resume(steer::Whom),
+    Resume(steer::Selector),
     /// End a run or a job, with everything it started
     #[command(after_help = help::CANCEL)]
     Cancel(steer::Cancel),
     /// Try a job again that failed or was cancelled
     #[command(after_help = help::RETRY)]
-    Retry(steer::Whom),
+    Retry(steer::Selector),
     /// Print what a job printed
     #[command(after_help = help::LOGS)]
     Logs(logs::Options),
@@ -116,10 +116,10 @@ fn dispatch(command: &Command) -> Result<ExitCode, Failure> {
         Command::Flow(options) => return flow::run(options).map(ExitCode::from),
         Command::Ps(options) => list::ps(options),
         Command::Why(options) => why::run(options),
-        Command::Pause(whom) => steer::pause(whom),
-        Command::Resume(whom) => steer::resume(whom),
+        Command::Pause(selector) => steer::pause(selector),
+        Command::Resume(selector) => steer::resume(selector),
         Command::Cancel(options) => steer::cancel(options),
-        Command::Retry(whom) => steer::retry(whom),
+        Command::Retry(selector) => steer::retry(selector),
         Command::Logs(options) => logs::run(options),
         Command::Check(options) => files::check(options),
         Command::Graph(options) => files::draw(options),

@@ -45,7 +45,7 @@ impl Picture {
             _ => dot(),
         };
         deliver(&picture, self.output.as_deref())?;
-        Ok(Exit::Well)
+        Ok(Exit::Success)
     }
 }
 

@@ -21,7 +21,7 @@ pub(crate) struct Check {
 
 /// A problem of a file, for programs.
 #[derive(Serialize)]
-pub(crate) struct Wrong<'a> {
+pub(crate) struct ProblemJson<'a> {
     pub(crate) file: &'a str,
     pub(crate) line: Option<usize>,
     pub(crate) column: Option<usize>,
@@ -29,12 +29,12 @@ pub(crate) struct Wrong<'a> {
     pub(crate) help: &'a str,
 }
 
-impl<'a> Wrong<'a> {
-    pub(crate) fn of(problem: &'a surface_jobfile::Problem) -> Wrong<'a> {
-        Wrong {
+impl<'a> ProblemJson<'a> {
+    pub(crate) fn of(problem: &'a surface_jobfile::Problem) -> ProblemJson<'a> {
+        ProblemJson {
             file: &problem.file,
-            line: problem.place.map(|place| place.line),
-            column: problem.place.map(|place| place.column),
+            line: problem.location.map(|at| at.line),
+            column: problem.location.map(|at| at.column),
             message: &problem.message,
             help: &problem.help,
         }

@@ -9,9 +9,9 @@ use signal_hook::iterator::{Handle, Signals};
 
 /// The signal that ended something: of several, the first.
 #[derive(Debug, Default)]
-pub(crate) struct First(AtomicI32);
+pub(crate) struct FirstSignal(AtomicI32);
 
-impl First {
+impl FirstSignal {
     /// Notes a signal, and says whether it is the first.
     pub(crate) fn note(&self, signal: i32) -> bool {
         self.0.compare_exchange(0, signal, SeqCst, SeqCst).is_ok()

@@ -10,8 +10,8 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use crate::draft::{Draft, Drafts, Line, Settings};
-use crate::foreach::{self, Around, Instances};
-use crate::keys::{Spot, Values};
+use crate::foreach::{self, ExpandContext, Instances};
+use crate::keys::{Spanned, Values};
 use crate::limits::Limits;
 use crate::plan::{Action, Job};
 use crate::template::Template;
@@ -37,8 +37,8 @@ pub(crate) fn expand<'t>(
     let mut text_left = limits.text_bytes;
     for draft in &drafts.jobs {
         let start = all.jobs.len();
-        let around = Around { base, limits, jobs_left: limits.jobs - start };
-        let instances = foreach::expand(draft, &around, values);
+        let context = ExpandContext { base, limits, jobs_left: limits.jobs - start };
+        let instances = foreach::expand(draft, &context, values);
         let mut keys = Vec::new();
         if let Some(instances) = instances {
             let weight = drafts.shared.weight();
@@ -73,7 +73,7 @@ fn too_much_text(draft: &Draft<'_, '_>, limits: &Limits, values: &mut Values<'_>
 
 /// What the templates of a line become.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum What {
+enum LineKind {
     Shell,
     Argv,
     Flow,
@@ -82,7 +82,7 @@ enum What {
 /// The texts of a draft with their placeholders found.
 struct Templates {
     line: Vec<Template>,
-    what: What,
+    what: LineKind,
     env: Vec<Template>,
     cwd: Option<Template>,
     inputs: Vec<Template>,
@@ -101,13 +101,13 @@ impl Templates {
                 None
             }
         };
-        let mut list = |spots: &[Spot<&str>]| -> Vec<Option<Template>> {
-            spots.iter().map(|spot| read(&spot.at, spot.value)).collect()
+        let mut list = |texts: &[Spanned<&str>]| -> Vec<Option<Template>> {
+            texts.iter().map(|text| read(&text.at, text.value)).collect()
         };
         let (line, what) = match draft.line.as_ref()? {
-            Line::Shell(line) => (list(std::slice::from_ref(line)), What::Shell),
-            Line::Argv(argv) => (list(argv), What::Argv),
-            Line::Flow(path) => (list(std::slice::from_ref(path)), What::Flow),
+            Line::Shell(line) => (list(std::slice::from_ref(line)), LineKind::Shell),
+            Line::Argv(argv) => (list(argv), LineKind::Argv),
+            Line::Flow(path) => (list(std::slice::from_ref(path)), LineKind::Flow),
         };
         let (inputs, outputs) = (list(&draft.inputs), list(&draft.outputs));
         let env: Vec<_> = settings.env.iter().map(|(_, value)| read(&value.at, &value.value)).collect();
@@ -155,7 +155,7 @@ fn jobs<'t>(
             return None;
         };
         text_left = left;
-        if templates.what == What::Shell {
+        if templates.what == LineKind::Shell {
             harmless(draft, instances, &templates.line[0], &filling, values)?;
         }
         jobs.push(job(draft, settings, &templates, name, &keys, &filling));
@@ -198,8 +198,8 @@ fn job(
     let fill = |template: &Template| template.fill(&name, filling);
     let list = |templates: &[Template]| templates.iter().map(fill).collect::<Vec<_>>();
     let action = match &templates.line[..] {
-        [path] if templates.what == What::Flow => Action::Flow(fill(path)),
-        [line] if templates.what == What::Shell => {
+        [path] if templates.what == LineKind::Flow => Action::Flow(fill(path)),
+        [line] if templates.what == LineKind::Shell => {
             Action::Shell { shell: settings.shell.clone().unwrap_or_else(|| "sh".to_owned()), line: fill(line) }
         }
         argv => Action::Argv(list(argv)),

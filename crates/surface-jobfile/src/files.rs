@@ -24,15 +24,15 @@ const MATCHING: MatchOptions =
     MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: false };
 
 /// The jobs that make files, by path.
-struct Makers(BTreeMap<String, usize>);
+struct Producers(BTreeMap<String, usize>);
 
-impl Makers {
+impl Producers {
     fn of(jobs: &[Job], paths: &mut Paths<'_>) -> Self {
-        let mut makers = BTreeMap::new();
+        let mut producers = BTreeMap::new();
         for (at, job) in jobs.iter().enumerate() {
-            makers.extend(job.outputs.iter().map(|output| (paths.name(job.cwd.as_deref(), output), at)));
+            producers.extend(job.outputs.iter().map(|output| (paths.name(job.cwd.as_deref(), output), at)));
         }
-        Self(makers)
+        Self(producers)
     }
 
     /// Calls `found` with every job that makes something which `input` means: that file, one that a glob fits, or a folder it is in.
@@ -40,19 +40,20 @@ impl Makers {
         let path = paths.name(job.cwd.as_deref(), input);
         let literal = path.find(['*', '?', '[']).unwrap_or(path.len());
         for (end, _) in path[..literal].match_indices('/') {
-            if let Some((folder, maker)) = self.0.get_key_value(&path[..end]) {
-                found(*maker, folder);
+            if let Some((folder, producer)) = self.0.get_key_value(&path[..end]) {
+                found(*producer, folder);
             }
         }
-        if let Some((file, maker)) = self.0.get_key_value(path.as_str()) {
-            return found(*maker, file);
+        if let Some((file, producer)) = self.0.get_key_value(path.as_str()) {
+            return found(*producer, file);
         }
         if literal < path.len()
             && let Ok(pattern) = Pattern::new(&path)
         {
             let near = self.0.range(path[..literal].to_owned()..);
             let near = near.take_while(|(file, _)| file.starts_with(&path[..literal]));
-            near.filter(|(file, _)| pattern.matches_with(file, MATCHING)).for_each(|(file, maker)| found(*maker, file));
+            near.filter(|(file, _)| pattern.matches_with(file, MATCHING))
+                .for_each(|(file, producer)| found(*producer, file));
         }
     }
 }
@@ -68,7 +69,7 @@ pub(crate) fn needs(
     if all.jobs.iter().all(|job| job.outputs.is_empty()) && drafts.jobs.iter().all(|draft| !draft.needs_inputs) {
         return;
     }
-    let makers = Makers::of(&all.jobs, paths);
+    let producers = Producers::of(&all.jobs, paths);
     let mut edges_left = limits.edges.saturating_sub(all.jobs.iter().map(|job| job.needs.len()).sum());
     for (range, draft) in all.ranges.clone().into_iter().zip(&drafts.jobs).filter(|(_, draft)| draft.needs_inputs) {
         for at in range {
@@ -76,9 +77,9 @@ pub(crate) fn needs(
             let mut needs = job.needs.clone();
             for (nth, input) in job.inputs.iter().enumerate() {
                 let mut is_made = false;
-                makers.of_input(job, input, paths, |maker, _| {
+                producers.of_input(job, input, paths, |producer, _| {
                     is_made = true;
-                    needs.extend((maker != at).then_some(maker));
+                    needs.extend((producer != at).then_some(producer));
                 });
                 // Who makes it is what the job waits for, so a name that nobody makes is a slip of the pen.
                 if !is_made && limits.globs && is_missing(&job.folder(paths.base()), input) {
@@ -88,7 +89,7 @@ pub(crate) fn needs(
                     let help =
                         "correct its name, add it to the `outputs` of the job that makes it, or list `needs` by name";
                     return values.report.add(
-                        &draft.inputs.get(nth).map_or(&draft.at, |spot| &spot.at).clone(),
+                        &draft.inputs.get(nth).map_or(&draft.at, |text| &text.at).clone(),
                         message,
                         help,
                     );
@@ -112,22 +113,22 @@ pub(crate) fn needs(
             let job = &all.jobs[at];
             for (nth, input) in job.inputs.iter().enumerate() {
                 let mut missed = None;
-                makers.of_input(job, input, paths, |maker, file| {
-                    if missed.is_none() && maker != at && !waits_for(&all.jobs, at, maker, &mut steps) {
-                        missed = Some((maker, file.to_owned()));
+                producers.of_input(job, input, paths, |producer, file| {
+                    if missed.is_none() && producer != at && !waits_for(&all.jobs, at, producer, &mut steps) {
+                        missed = Some((producer, file.to_owned()));
                     }
                 });
-                let Some((maker, file)) = missed else { continue };
-                let (maker, file) = (&all.jobs[maker], clip(&file));
+                let Some((producer, file)) = missed else { continue };
+                let (producer, file) = (&all.jobs[producer], clip(&file));
                 let message = format!(
                     "job `{}` reads `{file}`, which `{}` makes, and does not wait for it",
-                    job.name, maker.name
+                    job.name, producer.name
                 );
                 let help = format!(
                     "add `{}` to its `needs`, or write `needs = \"inputs\"`: it then needs whatever makes its inputs",
-                    maker.group
+                    producer.group
                 );
-                values.report.add(&draft.inputs.get(nth).map_or(&draft.at, |spot| &spot.at).clone(), message, help);
+                values.report.add(&draft.inputs.get(nth).map_or(&draft.at, |text| &text.at).clone(), message, help);
                 break 'draft;
             }
         }

@@ -54,7 +54,7 @@ pub use limits::Limits;
 pub use plan::{Action, Incomplete, Job, OnCrash, OverRam, Plan, Resources};
 pub use reference::{reference, schema};
 pub use surface_text::units::{megabytes, millis};
-pub use surface_text::{Place, Problem, Problems};
+pub use surface_text::{Location, Problem, Problems};
 
 use surface_text::source;
 use surface_text::tree::Dialect;
@@ -115,7 +115,7 @@ fn plan(file: &str, base: &Path, bytes: &[u8], limits: &Limits) -> Result<Plan, 
         files::needs(&drafts, &mut all, &mut paths, limits, &mut values);
     }
     if values.report.is_empty() {
-        needs::circle(&drafts, &all, &mut values);
+        needs::cycle(&drafts, &all, &mut values);
         needs::writers(&drafts, &all, &mut paths, &mut values);
     }
     if !values.report.is_empty() {

@@ -6,7 +6,7 @@
 //! Reading goes on after a problem, so that one look at the file finds them all; a draft is only used if there was none.
 
 use crate::draft::{Draft, Drafts, Line, Settings};
-use crate::keys::{Key, MOST, RESOURCES, Set, Spot, TOP, Values, key, keys, resource};
+use crate::keys::{Key, MOST, RESOURCES, Set, Spanned, TOP, Values, key, keys, resource};
 use crate::limits::Limits;
 use crate::plan::Resources;
 use surface_text::Span;
@@ -137,7 +137,7 @@ fn named<'t>(settings: &mut Settings, entry: &Entry<'t>, resources: &Resources, 
     if resources.named.iter().any(|(name, _)| *name == entry.key) {
         if let Some(count) = values.whole(&resource(&entry.key), &entry.node, 0, MOST) {
             let value = u64::try_from(count).unwrap_or(0);
-            settings.named.push((entry.key.to_string(), Spot { at: entry.node.at.clone(), value }));
+            settings.named.push((entry.key.to_string(), Spanned { at: entry.node.at.clone(), value }));
         }
         return;
     }
@@ -226,7 +226,7 @@ fn draft<'n, 't>(
     }
     // What it does stands in that file: it is out of date when the file is newer.
     if let Some(Line::Flow(path)) = &draft.line {
-        draft.inputs.push(Spot { at: path.at.clone(), value: path.value });
+        draft.inputs.push(Spanned { at: path.at.clone(), value: path.value });
     }
     for path in draft.inputs.iter().chain(&draft.outputs).filter(|path| path.value.is_empty()) {
         values.report.add(&path.at, "this file has no name", "write one, or remove it from the list");

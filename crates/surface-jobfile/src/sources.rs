@@ -31,30 +31,30 @@ impl Plan {
     /// assert_eq!(plan.sources_look(0), plan.sources_look(0));
     /// # Ok::<(), surface_jobfile::Problems>(())
     /// ```
-    pub fn sources_look(&self, job: usize) -> u64 {
+    pub fn sources_hash(&self, job: usize) -> u64 {
         let job = &self.jobs[job];
         let own: HashSet<PathBuf> = job.output_paths(&self.base).into_iter().collect();
-        let mut look = Look { hash: Fnv1a::new(), own: &own, left: ENTRIES_MAX };
+        let mut hash = SourceHash { hash: Fnv1a::new(), own: &own, left: ENTRIES_MAX };
         let folder = job.folder(&self.base);
         for input in &job.inputs {
             let files = matches(&folder, input).unwrap_or_default();
-            look.hash.write(&files.len().to_le_bytes());
-            files.iter().for_each(|file| look.at(file));
+            hash.hash.write(&files.len().to_le_bytes());
+            files.iter().for_each(|file| hash.at(file));
         }
         for need in &job.needs {
-            self.jobs[*need].output_paths(&self.base).iter().for_each(|file| look.at(file));
+            self.jobs[*need].output_paths(&self.base).iter().for_each(|file| hash.at(file));
         }
-        look.hash.finish()
+        hash.hash.finish()
     }
 }
 
-struct Look<'a> {
+struct SourceHash<'a> {
     hash: Fnv1a,
     own: &'a HashSet<PathBuf>,
     left: usize,
 }
 
-impl Look<'_> {
+impl SourceHash<'_> {
     fn at(&mut self, path: &Path) {
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         if self.own.contains(&absolute) {

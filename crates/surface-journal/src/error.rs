@@ -162,7 +162,7 @@ impl fmt::Display for JournalError {
         match self {
             Self::NoHome => write!(
                 f,
-                "no place for the journal: BURSAR_STATE_DIR, XDG_STATE_HOME and HOME are unset; \
+                "no index for the journal: BURSAR_STATE_DIR, XDG_STATE_HOME and HOME are unset; \
                  set BURSAR_STATE_DIR to a directory"
             ),
             Self::Io { doing, path, source } if self.is_full() => write!(

@@ -31,6 +31,7 @@
 
 mod alive;
 mod bound;
+mod dirs;
 mod ending;
 mod error;
 mod event;
@@ -39,7 +40,6 @@ mod id;
 mod journal;
 mod lock;
 mod outputs;
-mod place;
 mod prune;
 mod read;
 pub mod report;
@@ -55,7 +55,7 @@ pub use history::{Estimate, group_fingerprint};
 pub use id::RunId;
 pub use journal::Journal;
 pub use lock::RunLock;
-pub use outputs::{Look, Output, Outputs};
+pub use outputs::{FileStamp, Output, Outputs};
 pub use prune::Prune;
 pub use read::Filter;
 pub use rows::{Counts, EventRow, JobRow, NewJob, NewRun, Outcome, RunRow, Status};

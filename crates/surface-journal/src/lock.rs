@@ -41,14 +41,14 @@ impl RunLock {
             .mode(0o600)
             .open(&path)
             .map_err(JournalError::io("open", &path))?;
-        let given_up = Instant::now() + PASSING;
+        let given_up = Instant::now() + LOCK_TIMEOUT;
         loop {
             match file.try_lock() {
                 Ok(()) => break,
                 Err(TryLockError::WouldBlock) => match holder(&mut file) {
                     // Held by nobody who lives: by a process that was killed in the middle of starting another, which has the file until it runs its program; or by one
                     // that has not written its number yet. Both pass.
-                    None if Instant::now() < given_up => std::thread::sleep(LOOK_EVERY),
+                    None if Instant::now() < given_up => std::thread::sleep(RETRY_INTERVAL),
                     pid => return Err(JournalError::Held { run: id.clone(), pid }),
                 },
                 Err(TryLockError::Error(error)) => return Err(JournalError::io("lock", &path)(error)),
@@ -76,8 +76,8 @@ impl RunLock {
 }
 
 /// How long a lock of nobody who lives is waited for. The system tells nobody when it goes.
-const PASSING: Duration = Duration::from_secs(3);
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(3);
+const RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The process that holds the lock, for a message. None if the number in the file is that of a process that is gone: the present holder has not written its own yet.
 fn holder(file: &mut File) -> Option<u32> {
@@ -118,7 +118,7 @@ mod tests {
         let (looks, looked) = std::sync::mpsc::channel();
         let passes = std::thread::spawn(move || {
             looked.recv().unwrap();
-            std::thread::sleep(10 * LOOK_EVERY);
+            std::thread::sleep(10 * RETRY_INTERVAL);
             drop(lock);
         });
         looks.send(()).unwrap();

@@ -16,7 +16,7 @@ use crate::alive::Process;
 use crate::ending::end;
 use crate::history::group_fingerprint;
 use crate::stored::{now_ms, path_out};
-use crate::{JobRow, Journal, JournalError, NewRun, Options, Outcome, RunId, RunLock, Writer, place};
+use crate::{JobRow, Journal, JournalError, NewRun, Options, Outcome, RunId, RunLock, Writer, dirs};
 
 /// A run that goes on under a new process.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl Journal {
     pub fn begin(&self, new: NewRun) -> Result<RunLock, JournalError> {
         let (id, folder) = self.new_folder()?;
         let begun = RunLock::take(&id, &folder, new.pid).and_then(|lock| {
-            place::make_folder(&folder.join("logs"), false)?;
+            dirs::make_folder(&folder.join("logs"), false)?;
             self.synced(|transaction| insert(transaction, &id, &new))?;
             Ok(lock)
         });
@@ -53,7 +53,7 @@ impl Journal {
         loop {
             let id = RunId::random(taken);
             let folder = self.folder(&id);
-            match place::make_folder(&folder, false) {
+            match dirs::make_folder(&folder, false) {
                 Ok(()) if self.seq(&id)?.is_none() => return Ok((id, folder)),
                 // A run whose folder somebody removed by hand: its logs are gone, its rows are not.
                 Ok(()) => taken += 1,
@@ -75,8 +75,8 @@ impl Journal {
         let folder = self.folder(run);
         // Looked for before and after: a folder must not be made for a run that is not there, and a run may be pruned just now.
         self.require(run)?;
-        place::make_folder(&folder.join("logs"), true)?;
-        place::check_owner(&folder)?;
+        dirs::make_folder(&folder.join("logs"), true)?;
+        dirs::check_owner(&folder)?;
         let lock = RunLock::take(run, &folder, pid)?;
         let seq = self.require(run)?;
         let process = Process::of(pid);
@@ -114,7 +114,7 @@ impl Journal {
     /// If the database cannot be opened once more.
     pub fn writer_with(&self, run: &RunLock, options: Options) -> Result<Writer, JournalError> {
         let seq = self.require(run.id())?;
-        Writer::start(&place::database(self.dir()), run.clone(), seq, options)
+        Writer::start(&dirs::database(self.dir()), run.clone(), seq, options)
     }
 
     /// Says how a run ended. With a writer at work, use [`Writer::finish`], which waits for its events first.
@@ -150,12 +150,12 @@ fn insert(db: &Connection, id: &RunId, new: &NewRun) -> rusqlite::Result<()> {
         "INSERT INTO jobs (run, job, name, grp, command, print, group_print, cpu_slots, ram_mb, vram_mb, named)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
     )?;
-    for (place, job) in new.jobs.iter().enumerate() {
+    for (index, job) in new.jobs.iter().enumerate() {
         let group = (!job.group.is_empty()).then(|| group_fingerprint(new.file.as_deref(), &job.group) as i64);
         let named = (!job.demand.named.is_empty()).then(|| serde_json::to_string(&job.demand.named).ok()).flatten();
         statement.execute(params![
             seq,
-            place as i64,
+            index as i64,
             job.name,
             job.group,
             job.command,

@@ -20,7 +20,7 @@ use crate::JournalError;
 const APPLICATION: i32 = 0x4275_7273;
 
 /// How long one process waits for another before it says so. Inserting a million jobs takes some ten seconds.
-const PATIENCE: Duration = Duration::from_secs(30);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// From version n to n + 1.
 const STEPS: &[&str] = &[
@@ -115,13 +115,13 @@ pub(crate) fn open(file: &Path) -> Result<Connection, JournalError> {
 }
 
 /// A file that looks like somebody else's may be one that another process is just making: it is looked at again for so long.
-const SECOND_LOOKS: Duration = Duration::from_millis(500);
+const RECHECK_TIMEOUT: Duration = Duration::from_millis(500);
 
 fn open_with(file: &Path, steps: &[&str]) -> Result<Connection, JournalError> {
     let begun = Instant::now();
     loop {
         match try_open(file, steps) {
-            Err(JournalError::Foreign { .. }) if begun.elapsed() < SECOND_LOOKS => {
+            Err(JournalError::Foreign { .. }) if begun.elapsed() < RECHECK_TIMEOUT => {
                 std::thread::sleep(Duration::from_millis(10));
             }
             other => return other,
@@ -132,7 +132,7 @@ fn open_with(file: &Path, steps: &[&str]) -> Result<Connection, JournalError> {
 fn try_open(file: &Path, steps: &[&str]) -> Result<Connection, JournalError> {
     let failed = |error| JournalError::sqlite(file, error);
     let mut connection = Connection::open(file).map_err(failed)?;
-    connection.busy_timeout(PATIENCE).map_err(failed)?;
+    connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
     // Before anything is written: a file that is not ours stays as it is. In one transaction: another process may be making the database just now, and half of
     // what it did would look like somebody else's.
     let look = connection.unchecked_transaction().map_err(failed)?;
@@ -175,7 +175,7 @@ pub(crate) fn open_to_read(file: &Path) -> Result<(Connection, Option<TempDir>),
             (Connection::open(&to).map_err(failed)?, Some(copy))
         }
     };
-    connection.busy_timeout(PATIENCE).map_err(failed)?;
+    connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
     match check_owner(&connection, file, STEPS.len())? {
         version if version == STEPS.len() => Ok((connection, copy)),
         _ => Err(JournalError::Older { file: file.to_owned() }),
@@ -221,7 +221,9 @@ fn go_wal(connection: &Connection, file: &Path) -> Result<(), JournalError> {
     loop {
         match connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0)) {
             Ok(_) => return Ok(()),
-            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && begun.elapsed() < PATIENCE => {
+            Err(error)
+                if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && begun.elapsed() < BUSY_TIMEOUT =>
+            {
                 std::thread::sleep(Duration::from_millis(2));
             }
             Err(error) => return Err(JournalError::sqlite(file, error)),

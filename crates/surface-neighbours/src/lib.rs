@@ -30,20 +30,20 @@
 #![forbid(unsafe_code)]
 
 mod alive;
-mod bell;
-mod book;
+mod budget_file;
+mod dir;
 mod error;
 mod fair;
-mod home;
-mod ledger;
+mod keeper_dir;
 mod memory;
-mod place;
+mod notifier;
 mod record;
+mod shared_budget;
 mod view;
 
-pub use bell::{Bell, Listening};
 pub use error::JoinError;
-pub use ledger::{Ledger, Settings, join};
+pub use notifier::{Listener, Notifier};
+pub use shared_budget::{Settings, SharedBudget, join};
 pub use view::{Run, runs, runs_in};
 
 /// Most runs at a time; further ones wait for one of them to end.

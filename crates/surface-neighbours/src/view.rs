@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::alive::Watches;
-use crate::book::Book;
+use crate::budget_file::BudgetFile;
+use crate::dir;
 use crate::error::JoinError;
-use crate::place;
 use crate::record::{CPU, RAM, Record, VRAM};
 
 /// A run on this machine.
@@ -34,7 +34,7 @@ pub struct Run {
 /// # Errors
 /// If the folder of the ledger is not ours, or cannot be read.
 pub fn runs() -> Result<Vec<Run>, JoinError> {
-    runs_in(&place::usual())
+    runs_in(&dir::default_dir())
 }
 
 /// The runs that share in this folder.
@@ -42,8 +42,8 @@ pub fn runs() -> Result<Vec<Run>, JoinError> {
 /// # Errors
 /// As [`runs`].
 pub fn runs_in(folder: &Path) -> Result<Vec<Run>, JoinError> {
-    let mut book = Book::open(folder)?;
-    let read = book.lock().and_then(|mut page| page.read());
+    let mut file = BudgetFile::open(folder)?;
+    let read = file.lock().and_then(|mut table| table.read());
     let records = read.map_err(|error| JoinError::File { path: folder.to_owned(), error })?;
     let dead = Watches::default().dead(&records);
     let now = crate::now();

@@ -12,16 +12,16 @@ use std::collections::{BinaryHeap, VecDeque};
 /// a need that is no node, are missing.
 pub fn order(needs: &[&[usize]]) -> Vec<usize> {
     let count = needs.len();
-    let ties = needs.iter().enumerate().flat_map(|(user, needs)| {
+    let edges = needs.iter().enumerate().flat_map(|(user, needs)| {
         // A need that is no node is never met; neither is a need of oneself.
-        needs.iter().map(move |&need| Tie { need: if need < count { need } else { user }, user, loose: false })
+        needs.iter().map(move |&need| Edge { need: if need < count { need } else { user }, user, loose: false })
     });
-    order_of_ties(count, &ties.collect::<Vec<_>>())
+    order_of_edges(count, &edges.collect::<Vec<_>>())
 }
 
 /// One node needs another.
 #[derive(Clone, Copy, Debug)]
-pub struct Tie {
+pub struct Edge {
     /// Who has to come first.
     pub need: usize,
     /// Who comes later.
@@ -32,20 +32,20 @@ pub struct Tie {
 
 /// An order with needs first, as [`order`]; where all that are left wait for each other, loose ties of the lowest that waits for
 /// nothing else are broken. Nodes in or behind a circle without a loose tie are missing.
-pub fn order_of_ties(count: usize, ties: &[Tie]) -> Vec<usize> {
-    order_by(count, ties, |node, _| Reverse(node))
+pub fn order_of_edges(count: usize, edges: &[Edge]) -> Vec<usize> {
+    order_by(count, edges, |node, _| Reverse(node))
 }
 
 /// As [`order_of_ties`], but of those that could be next the one with the greatest key goes first. A key is made of a node and of
 /// how many went before it was ready.
-pub fn order_by<K: Ord>(count: usize, ties: &[Tie], key: impl Fn(usize, usize) -> K) -> Vec<usize> {
+pub fn order_by<K: Ord>(count: usize, edges: &[Edge], key: impl Fn(usize, usize) -> K) -> Vec<usize> {
     let mut of_user: Vec<Vec<usize>> = vec![Vec::new(); count];
     // Firm ties are counted apart: who has none left may go ahead in a circle.
     let (mut unmet, mut firm) = (vec![0_usize; count], vec![0_usize; count]);
-    for (at, tie) in ties.iter().enumerate().filter(|(_, tie)| tie.need < count && tie.user < count) {
-        of_user[tie.need].push(at);
-        unmet[tie.user] += 1;
-        firm[tie.user] += usize::from(!tie.loose);
+    for (at, edge) in edges.iter().enumerate().filter(|(_, edge)| edge.need < count && edge.user < count) {
+        of_user[edge.need].push(at);
+        unmet[edge.user] += 1;
+        firm[edge.user] += usize::from(!edge.loose);
     }
     let entry = |node: usize, gone: usize| (key(node, gone), node);
     let all_met = |unmet: &[usize]| -> BinaryHeap<(K, usize)> {
@@ -60,7 +60,7 @@ pub fn order_by<K: Ord>(count: usize, ties: &[Tie], key: impl Fn(usize, usize) -
         }
         order.push(node);
         for &at in &of_user[node] {
-            let Tie { user, loose, .. } = ties[at];
+            let Edge { user, loose, .. } = edges[at];
             unmet[user] -= 1;
             firm[user] -= usize::from(!loose);
             if unmet[user] == 0 {
@@ -152,12 +152,12 @@ mod tests {
 
     #[test]
     fn a_loose_tie_is_broken_where_it_has_to_be_and_a_firm_one_never() {
-        let tie = |need, user, loose| Tie { need, user, loose };
-        assert_eq!(order_of_ties(3, &[tie(2, 0, true), tie(0, 1, false)]), [2, 0, 1], "no circle, none broken");
-        assert_eq!(order_of_ties(3, &[tie(2, 0, true), tie(0, 1, false), tie(1, 2, false)]), [0, 1, 2]);
-        assert_eq!(order_of_ties(3, &[tie(1, 0, false), tie(0, 1, false)]), [2], "0 and 1 wait for each other");
-        assert_eq!(order_of_ties(1, &[tie(0, 0, true)]), [0]);
-        assert_eq!(order_of_ties(1, &[tie(0, 0, false)]), [0; 0]);
+        let edge = |need, user, loose| Edge { need, user, loose };
+        assert_eq!(order_of_edges(3, &[edge(2, 0, true), edge(0, 1, false)]), [2, 0, 1], "no circle, none broken");
+        assert_eq!(order_of_edges(3, &[edge(2, 0, true), edge(0, 1, false), edge(1, 2, false)]), [0, 1, 2]);
+        assert_eq!(order_of_edges(3, &[edge(1, 0, false), edge(0, 1, false)]), [2], "0 and 1 wait for each other");
+        assert_eq!(order_of_edges(1, &[edge(0, 0, true)]), [0]);
+        assert_eq!(order_of_edges(1, &[edge(0, 0, false)]), [0; 0]);
     }
 
     #[test]

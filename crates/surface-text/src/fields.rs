@@ -11,7 +11,7 @@ use crate::units;
 
 /// A value and where it was written.
 #[derive(Clone, Debug)]
-pub struct Spot<T> {
+pub struct Spanned<T> {
     /// Where.
     pub at: Span,
     /// What.
@@ -85,7 +85,7 @@ impl<'t> Values<'t> {
     }
 
     /// A list of texts.
-    pub fn texts<'n>(&mut self, field: &Field<'_>, node: &'n Node<'t>) -> Option<Vec<Spot<&'n str>>> {
+    pub fn texts<'n>(&mut self, field: &Field<'_>, node: &'n Node<'t>) -> Option<Vec<Spanned<&'n str>>> {
         let Value::List(items) = &node.value else {
             if let Value::Text(_) = node.value {
                 let (name, written) = (field.name, self.written(&node.at));
@@ -98,7 +98,7 @@ impl<'t> Values<'t> {
         };
         let mut texts = Vec::with_capacity(items.len());
         for item in items {
-            texts.push(Spot { at: item.at.clone(), value: self.text(field, item)? });
+            texts.push(Spanned { at: item.at.clone(), value: self.text(field, item)? });
         }
         Some(texts)
     }
@@ -207,7 +207,7 @@ impl<'t> Values<'t> {
     }
 
     /// Variables of an `env` table.
-    pub fn env(&mut self, field: &Field<'_>, node: &Node<'t>) -> Vec<(String, Spot<String>)> {
+    pub fn env(&mut self, field: &Field<'_>, node: &Node<'t>) -> Vec<(String, Spanned<String>)> {
         let Some(table) = self.table(field, node) else { return Vec::new() };
         let mut env = Vec::with_capacity(table.entries.len());
         for entry in &table.entries {
@@ -215,7 +215,7 @@ impl<'t> Values<'t> {
                 let message = format!("`{}` cannot be the name of a variable", units::clip(&entry.key).escape_debug());
                 self.report.add(&entry.at, message, "use letters, digits and `_`");
             } else if let Some(value) = self.scalar(field, &entry.node) {
-                env.push((entry.key.to_string(), Spot { at: entry.node.at.clone(), value }));
+                env.push((entry.key.to_string(), Spanned { at: entry.node.at.clone(), value }));
             }
         }
         env

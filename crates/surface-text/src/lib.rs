@@ -24,5 +24,5 @@ pub mod tree;
 pub mod units;
 
 pub use clean::{clean, clean_lines};
-pub use problem::{Place, Problem, Problems, Report, Span};
+pub use problem::{Location, Problem, Problems, Report, Span};
 pub use suggest::{did_you_mean, nearest};

@@ -26,7 +26,7 @@ const EXCERPT_BYTES: usize = 80;
 
 /// A line and a column, both from 1; columns count characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct Location {
     /// From 1.
     pub line: usize,
     /// From 1, in characters.
@@ -39,7 +39,7 @@ pub struct Problem {
     /// The file, as it was named by whoever asked for it.
     pub file: String,
     /// Where; `None` if it is no place in the text, such as a file that is not there.
-    pub place: Option<Place>,
+    pub location: Option<Location>,
     /// What is wrong: names the value and the limit.
     pub message: String,
     /// The way out.
@@ -50,7 +50,7 @@ pub struct Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:", self.file)?;
-        if let Some(Place { line, column }) = self.place {
+        if let Some(Location { line, column }) = self.location {
             write!(f, "{line}:{column}:")?;
         }
         write!(f, " {}; {}", self.message, self.help)
@@ -63,7 +63,7 @@ impl Problem {
     /// What it names may come from the file: nothing of that makes a terminal do anything.
     fn new(file: &str, message: &str, help: &str) -> Self {
         let (message, help) = (clean_lines(message).into_owned(), clean_lines(help).into_owned());
-        Self { file: clean(file).into_owned(), place: None, message, help, excerpt: None }
+        Self { file: clean(file).into_owned(), location: None, message, help, excerpt: None }
     }
 }
 
@@ -113,17 +113,17 @@ impl SourceCode for Excerpt {
 
 /// A problem without its place and its help, which miette shows apart.
 #[derive(Debug)]
-struct Told<'a>(&'a Problem);
+struct Message<'a>(&'a Problem);
 
-impl fmt::Display for Told<'_> {
+impl fmt::Display for Message<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.message)
     }
 }
 
-impl std::error::Error for Told<'_> {}
+impl std::error::Error for Message<'_> {}
 
-impl Diagnostic for Told<'_> {
+impl Diagnostic for Message<'_> {
     fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
         self.0.help()
     }
@@ -181,7 +181,7 @@ impl Problems {
                 text.push_str(&format!("{}:\n", problem.file));
             }
             // Writing into a string does not fail; should miette, the plain line says the same.
-            if handler.render_report(&mut text, &Told(problem)).is_err() {
+            if handler.render_report(&mut text, &Message(problem)).is_err() {
                 text.push_str(&format!("{problem}\n"));
             }
         }
@@ -263,8 +263,8 @@ impl Report {
             seen = start;
             let column = String::from_utf8_lossy(&text[line_start..start]).chars().count();
             let excerpt = excerpt(file, text, line_start, start..at.end.clamp(start, text.len()), line);
-            let place = Some(Place { line: line + 1, column: column + 1 });
-            list.push(Problem { place, excerpt: Some(excerpt), ..Problem::new(file, &message, &help) });
+            let location = Some(Location { line: line + 1, column: column + 1 });
+            list.push(Problem { location, excerpt: Some(excerpt), ..Problem::new(file, &message, &help) });
         }
         Problems { list, uncounted: self.uncounted }
     }

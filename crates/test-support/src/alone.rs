@@ -23,8 +23,8 @@ pub fn alone(test: &str) -> bool {
 #[track_caller]
 pub fn alone_with(test: &str, environment: &[(&str, &str)]) -> bool {
     let Some(output) = output_alone_with(test, environment) else { return true };
-    let told = all_text(&output);
-    assert!(output.status.success() && told.contains("1 passed"), "{test}, alone: {}\n{told}", output.status);
+    let printed = all_text(&output);
+    assert!(output.status.success() && printed.contains("1 passed"), "{test}, alone: {}\n{printed}", output.status);
     false
 }
 

@@ -20,4 +20,4 @@ pub use dice::Dice;
 pub use memory::{proc_count, resident_bytes};
 pub use seeds::for_seeds;
 pub use until::{in_time, until, until_some};
-pub use watchdog::patience;
+pub use watchdog::test_timeout;

@@ -4,7 +4,7 @@ use std::{env, ops::Range};
 
 use crate::watchdog::Watchdog;
 
-/// Runs the test of this name with each seed. A failure, and a seed that takes longer than [`patience`](crate::patience), says how to run that seed again.
+/// Runs the test of this name with each seed. A failure, and a seed that takes longer than [`test_timeout`](crate::test_timeout), says how to run that seed again.
 ///
 /// The environment chooses others: `SEED=7` that seed alone, `SEEDS=1000` so many from the first on.
 pub fn for_seeds(test: &str, seeds: Range<u64>, body: impl Fn(u64)) {

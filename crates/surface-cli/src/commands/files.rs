@@ -11,8 +11,8 @@ use surface_journal::report::{Facts, Limits, html};
 use crate::exit::{Exit, Failure};
 use crate::out::{json, print};
 use crate::picture::{Picture, deliver};
-use crate::problems::{Check, Wrong, invalid};
-use crate::runs::{House, is_run};
+use crate::problems::{Check, ProblemJson, invalid};
+use crate::runs::{RunResolver, is_run};
 
 /// What to draw.
 #[derive(Debug, Clone, Args)]
@@ -39,7 +39,7 @@ pub(crate) struct Report {
 struct Checked<'a> {
     ok: bool,
     plan: Option<&'a Plan>,
-    problems: Vec<Wrong<'a>>,
+    problems: Vec<ProblemJson<'a>>,
 }
 
 /// `bursar check`
@@ -49,17 +49,18 @@ pub(crate) fn check(options: &Check) -> Result<Exit, Failure> {
             let refused = crate::run::check(&plan).err();
             let file = options.file.to_string_lossy();
             let message = refused.iter().map(|refused| refused.message.as_str());
-            let problems = message.map(|message| Wrong { file: &file, line: None, column: None, message, help: "" });
+            let problems =
+                message.map(|message| ProblemJson { file: &file, line: None, column: None, message, help: "" });
             json(&Checked { ok: refused.is_none(), plan: Some(&plan), problems: problems.collect() })?;
-            Ok(refused.map_or(Exit::Well, |refused| refused.exit))
+            Ok(refused.map_or(Exit::Success, |refused| refused.exit))
         }
         Ok(plan) => {
             crate::run::check(&plan)?;
             print(&graph::text(&plan))?;
-            Ok(Exit::Well)
+            Ok(Exit::Success)
         }
         Err(problems) if options.json => {
-            json(&Checked { ok: false, plan: None, problems: problems.iter().map(Wrong::of).collect() })?;
+            json(&Checked { ok: false, plan: None, problems: problems.iter().map(ProblemJson::of).collect() })?;
             Ok(Exit::BadFile)
         }
         Err(problems) => Err(invalid(&problems)),
@@ -71,9 +72,9 @@ pub(crate) fn draw(options: &Graph) -> Result<Exit, Failure> {
     let path = Path::new(&options.what);
     // A file may be called like a run; a run is never in a folder.
     let plan = if is_run(&options.what) && !path.is_file() {
-        let house = House::open()?;
-        let run = house.run(&options.what)?;
-        house.plan(&run.id)?
+        let resolver = RunResolver::open()?;
+        let run = resolver.run(&options.what)?;
+        resolver.plan(&run.id)?
     } else {
         surface_jobfile::load(path).map_err(|problems| invalid(&problems))?
     };
@@ -82,11 +83,11 @@ pub(crate) fn draw(options: &Graph) -> Result<Exit, Failure> {
 
 /// `bursar report`
 pub(crate) fn report(options: &Report) -> Result<Exit, Failure> {
-    let house = House::open()?;
-    let run = house.run(&options.run)?;
-    let jobs = house.journal_of(&run.id).jobs(&run.id)?;
-    let events = house.journal_of(&run.id).events(&run.id)?;
-    let plan = house.plan(&run.id).unwrap_or_default();
+    let resolver = RunResolver::open()?;
+    let run = resolver.run(&options.run)?;
+    let jobs = resolver.journal_of(&run.id).jobs(&run.id)?;
+    let events = resolver.journal_of(&run.id).events(&run.id)?;
+    let plan = resolver.plan(&run.id).unwrap_or_default();
     let edges: Vec<(u32, u32)> = plan
         .jobs
         .iter()
@@ -106,5 +107,5 @@ pub(crate) fn report(options: &Report) -> Result<Exit, Failure> {
         let more = if run.status == Status::Running { "; the run goes on, so it is as of now" } else { "" };
         print(&format!("{}{more}\n", output.display()))?;
     }
-    Ok(Exit::Well)
+    Ok(Exit::Success)
 }

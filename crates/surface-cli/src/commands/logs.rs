@@ -19,12 +19,12 @@ use surface_journal::{JobRow, RunRow};
 use crate::control::Request;
 use crate::exit::{Exit, Failure};
 use crate::out::print;
-use crate::runs::{Found, House, Intent};
+use crate::runs::{Found, Intent, RunResolver};
 use crate::view::log_path;
 use crate::view::text::{clean, megabytes, typed};
 
-const LOOK: Duration = Duration::from_millis(100);
-const ASK: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+const STATUS_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Whose log.
 #[derive(Debug, Clone, Args)]
@@ -49,8 +49,8 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
-    let house = House::open()?;
-    let Found { run, client, jobs } = house.find(options.run.as_deref(), Some(&options.job), Intent::Look)?;
+    let resolver = RunResolver::open()?;
+    let Found { run, client, jobs } = resolver.find(options.run.as_deref(), Some(&options.job), Intent::Look)?;
     drop(client);
     let [job] = jobs.as_slice() else {
         let message = format!(
@@ -61,7 +61,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         );
         return Err(Failure::new(Exit::Usage, message));
     };
-    let mut watched = Watched { house: &house, run, name: job.clone() };
+    let mut watched = Watched { resolver: &resolver, run, name: job.clone() };
     let row = watched.row()?;
     if options.follow {
         return follow(&mut watched, options.lines);
@@ -70,7 +70,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let path = watched.log(&row, attempt);
     if options.path {
         print(&format!("{}\n", path.display()))?;
-        return Ok(Exit::Well);
+        return Ok(Exit::Success);
     }
     match File::open(&path) {
         Ok(mut file) => {
@@ -80,7 +80,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
                 skip(&mut file, options.lines)?;
                 copy(&mut file, std::io::stderr().lock())?;
             }
-            Ok(Exit::Well)
+            Ok(Exit::Success)
         }
         Err(error) if error.kind() == ErrorKind::NotFound && row.attempt == 0 && options.attempt.is_none() => {
             let (name, why) = (clean(job), typed(&clean(job)));
@@ -89,7 +89,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             } else {
                 crate::exit::say!("bursar: {name} has not started yet; `bursar why {why}` says why, `-f` waits for it");
             }
-            Ok(Exit::Well)
+            Ok(Exit::Success)
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let message = format!("there is no log of attempt {attempt} of {} (it made {})", clean(job), row.attempt);
@@ -101,7 +101,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
 
 /// A job whose log is read.
 struct Watched<'a> {
-    house: &'a House,
+    resolver: &'a RunResolver,
     run: RunRow,
     name: String,
 }
@@ -111,7 +111,7 @@ impl Watched<'_> {
     fn row(&self) -> Result<JobRow, Failure> {
         // Asked first: what a run that does not answer any more has written is read after that.
         let live = self.live()?;
-        let rows = self.house.journal_of(&self.run.id).jobs(&self.run.id)?;
+        let rows = self.resolver.journal_of(&self.run.id).jobs(&self.run.id)?;
         let row = rows.into_iter().find(|row| row.name == self.name);
         let mut row =
             row.ok_or_else(|| Failure::not_found(format!("run {} has no job `{}`", self.run.id, self.name)))?;
@@ -125,14 +125,14 @@ impl Watched<'_> {
 
     /// State and attempts, if the run goes on.
     fn live(&self) -> Result<Option<(State, u32)>, Failure> {
-        let Some(mut client) = self.house.client(&self.run.id)? else { return Ok(None) };
+        let Some(mut client) = self.resolver.client(&self.run.id)? else { return Ok(None) };
         let Ok(answer) = client.ask(Request::Status { job: self.name.clone() }) else { return Ok(None) };
         let line = answer.job.unwrap_or_default();
         Ok(State::from_name(&line.state).map(|state| (state, line.attempts)))
     }
 
     fn log(&self, row: &JobRow, attempt: u32) -> PathBuf {
-        log_path(&self.house.journal_of(&self.run.id).folder(&self.run.id).join("logs"), row.job as usize, attempt)
+        log_path(&self.resolver.journal_of(&self.run.id).folder(&self.run.id).join("logs"), row.job as usize, attempt)
     }
 }
 
@@ -153,10 +153,10 @@ fn follow(watched: &mut Watched<'_>, lines: Option<usize>) -> Result<Exit, Failu
             file.copy()?;
         }
         if is_last {
-            return Ok(if state == State::Succeeded { Exit::Well } else { Exit::Failed });
+            return Ok(if state == State::Succeeded { Exit::Success } else { Exit::Failed });
         }
-        std::thread::sleep(LOOK);
-        if asked.elapsed() < ASK {
+        std::thread::sleep(POLL_INTERVAL);
+        if asked.elapsed() < STATUS_INTERVAL {
             continue;
         }
         asked = Instant::now();
@@ -164,7 +164,8 @@ fn follow(watched: &mut Watched<'_>, lines: Option<usize>) -> Result<Exit, Failu
             Some(live) => live,
             None => {
                 // Looked at before the row: a run that does not answer any more may still write its last events.
-                let has_run_ended = !watched.house.journal_of(&watched.run.id).run(&watched.run.id)?.status.is_live();
+                let has_run_ended =
+                    !watched.resolver.journal_of(&watched.run.id).run(&watched.run.id)?.status.is_live();
                 let row = watched.row()?;
                 if has_run_ended && !row.state.is_terminal() {
                     if let Some(file) = &mut file {
@@ -250,7 +251,7 @@ fn copy(file: &mut File, mut out: impl Write) -> Result<(), Failure> {
     match copy_data(file, &mut out).and_then(|()| out.flush()) {
         Ok(()) => Ok(()),
         // Whoever read it has had enough.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(Exit::Well as i32),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(Exit::Success as i32),
         Err(error) => Err(Failure::broken(format!("cannot copy the log: {error}"))),
     }
 }

@@ -27,5 +27,5 @@ pub(crate) fn completions(options: &Completions, mut command: clap::Command) -> 
     let mut script = Vec::new();
     clap_complete::generate(options.shell, &mut command, "bursar", &mut script);
     crate::out::print(&String::from_utf8_lossy(&script))?;
-    Ok(Exit::Well)
+    Ok(Exit::Success)
 }

@@ -54,7 +54,7 @@ fn size_mb(text: &str) -> Result<u64, String> {
 }
 
 #[derive(Serialize)]
-struct Gone {
+struct Pruned {
     runs: Vec<String>,
     bytes: u64,
     /// Interrupted, and kept because nobody asked for them to go.
@@ -71,31 +71,31 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         return Err(Failure::usage(message));
     }
     let (journal, chosen) = open(options)?;
-    let mut gone = Gone { runs: Vec::new(), bytes: 0, interrupted: 0, busy: Vec::new(), dry_run: options.dry_run };
+    let mut pruned = Pruned { runs: Vec::new(), bytes: 0, interrupted: 0, busy: Vec::new(), dry_run: options.dry_run };
     if !options.interrupted {
         let kept = Filter { status: Some(Status::Interrupted), ..Filter::default() };
-        gone.interrupted = journal.runs(kept)?.len();
+        pruned.interrupted = journal.runs(kept)?.len();
     }
     for (run, bytes) in chosen {
         let is_gone = !is_busy(&journal, &run)
             && (options.dry_run
                 || if options.logs { journal.remove_logs(&run.id)? } else { journal.remove(&run.id)? });
         if is_gone {
-            gone.runs.push(run.id.to_string());
-            gone.bytes += bytes;
+            pruned.runs.push(run.id.to_string());
+            pruned.bytes += bytes;
         } else {
-            gone.busy.push(run.id.to_string());
+            pruned.busy.push(run.id.to_string());
         }
     }
-    if !gone.runs.is_empty() && !options.dry_run && !options.logs {
+    if !pruned.runs.is_empty() && !options.dry_run && !options.logs {
         journal.compact()?;
     }
     if options.json {
-        json(&gone)?;
+        json(&pruned)?;
     } else {
-        print(&told(&gone, options.logs))?;
+        print(&summary(&pruned, options.logs))?;
     }
-    Ok(Exit::Well)
+    Ok(Exit::Success)
 }
 
 /// The journal, and what is to go. On a full disk, where the journal cannot even be opened, logs go first.
@@ -167,16 +167,16 @@ fn bytes(folder: &Path) -> u64 {
     entries.flatten().map(size).sum()
 }
 
-fn told(gone: &Gone, logs: bool) -> String {
-    let count = gone.runs.len();
+fn summary(pruned: &Pruned, logs: bool) -> String {
+    let count = pruned.runs.len();
     let runs = amounts::counted(count, "run");
     let what = if logs { format!("the logs of {runs}") } else { runs };
-    let done = if gone.dry_run { "would remove" } else { "removed" };
-    let mut text = format!("{done} {what}, {}\n", amounts::bytes(gone.bytes));
-    if !gone.busy.is_empty() {
-        text.push_str(&format!("kept {}: their jobs still run\n", gone.busy.join(", ")));
+    let done = if pruned.dry_run { "would remove" } else { "removed" };
+    let mut text = format!("{done} {what}, {}\n", amounts::bytes(pruned.bytes));
+    if !pruned.busy.is_empty() {
+        text.push_str(&format!("kept {}: their jobs still run\n", pruned.busy.join(", ")));
     }
-    match gone.interrupted {
+    match pruned.interrupted {
         0 => {}
         1 => text.push_str("kept 1 run that was interrupted and can be resumed; with --interrupted it goes, too\n"),
         count => text.push_str(&format!(

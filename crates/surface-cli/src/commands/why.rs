@@ -10,7 +10,7 @@ use surface_journal::{JobRow, RunRow, Status};
 use crate::control::{AskError, Request, Unanswered};
 use crate::exit::{Exit, Failure};
 use crate::out::{json, print};
-use crate::runs::{Found, House, Intent, orphans, standing};
+use crate::runs::{Found, Intent, RunResolver, job_status, orphans};
 use crate::view::text::{clean, megabytes, time, typed};
 
 /// Of a group, so many are explained.
@@ -38,19 +38,19 @@ struct Answer<'a> {
 }
 
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
-    let house = House::open()?;
+    let resolver = RunResolver::open()?;
     let run = options.run.as_deref();
     // With --run, the word is a job even if it looks like a run.
-    let Found { mut run, mut client, jobs } = house.find(run, Some(&options.job), Intent::Look)?;
+    let Found { mut run, mut client, jobs } = resolver.find(run, Some(&options.job), Intent::Look)?;
     if jobs.is_empty() {
         let message = format!("`{}` is a run; name one of its jobs: `bursar show {}` lists them", options.job, run.id);
         return Err(Failure::new(Exit::Usage, message));
     }
     let mut rows = Vec::new();
     if client.is_none() {
-        (run, rows) = standing::of(house.journal_of(&run.id), run)?;
+        (run, rows) = job_status::of(resolver.journal_of(&run.id), run)?;
     }
-    let orphans = if client.is_some() { Vec::new() } else { orphans::of(house.journal_of(&run.id), &run)? };
+    let orphans = if client.is_some() { Vec::new() } else { orphans::of(resolver.journal_of(&run.id), &run)? };
     for job in jobs.iter().take(EXPLAINED) {
         let live = match &mut client {
             Some(client) => match client.ask(Request::Why { job: job.clone() }) {
@@ -81,7 +81,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if jobs.len() > EXPLAINED && !options.json {
         print(&format!("… and {} more of `{}`; name one\n", jobs.len() - EXPLAINED, clean(&options.job)))?;
     }
-    Ok(Exit::Well)
+    Ok(Exit::Success)
 }
 
 /// The answer for a job that goes on without its run.

@@ -9,8 +9,8 @@ use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::Pid;
 
-use super::place;
-use super::wire::{Answer, Asked, Line, REPLY_BYTES_MAX, Refusal, Reply, Request, VERSION, read_line};
+use super::socket;
+use super::wire::{Answer, Line, REPLY_BYTES_MAX, Refusal, Reply, Request, RequestLine, VERSION, read_line};
 use crate::exit::{Exit, Failure};
 
 /// A connection to a run or a flow that goes on.
@@ -42,7 +42,7 @@ pub(crate) enum Unanswered {
 }
 
 /// How long an answer may take before it is looked whether the other side is stopped.
-const SILENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
+const PEER_CHECK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 
 impl std::fmt::Display for AskError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -88,7 +88,7 @@ impl Client {
     /// If the system refuses.
     pub(crate) fn connect(folder: &Path, of: impl Into<String>) -> io::Result<Option<Client>> {
         let of = of.into();
-        Ok(place::connect(folder)?.map(|stream| Client { of, stream: BufReader::new(stream) }))
+        Ok(socket::connect(folder)?.map(|stream| Client { of, stream: BufReader::new(stream) }))
     }
 
     /// Asks, and waits for the answer: as long as it takes to do it.
@@ -100,7 +100,7 @@ impl Client {
     }
 
     fn answer(&mut self, request: Request) -> Result<Answer, Unanswered> {
-        let mut line = serde_json::to_vec(&Asked { v: VERSION, request }).map_err(io::Error::from)?;
+        let mut line = serde_json::to_vec(&RequestLine { v: VERSION, request }).map_err(io::Error::from)?;
         line.push(b'\n');
         self.check_peer()?; // else it would do later what was given up
         self.stream.get_mut().write_all(&line)?;
@@ -127,7 +127,7 @@ impl Client {
         let stream = self.stream.get_ref();
         loop {
             let mut polled = [PollFd::new(stream, PollFlags::IN)];
-            match poll(&mut polled, Some(&SILENCE)) {
+            match poll(&mut polled, Some(&PEER_CHECK_INTERVAL)) {
                 Ok(0) => {}
                 Err(Errno::INTR) => continue,
                 _ => return Ok(()), // an error shows when it is read

@@ -48,7 +48,7 @@ pub(crate) struct Event<'a> {
     pub(crate) at_ms: u64,
     pub(crate) event: &'static str,
     #[serde(flatten)]
-    pub(crate) of: Option<&'a Of>,
+    pub(crate) of: Option<&'a Subject>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) name: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -95,14 +95,14 @@ pub(crate) struct Event<'a> {
 /// Whose event it is: the id of a run or of a flow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Of {
+pub(crate) enum Subject {
     Run(String),
     Flow(String),
 }
 
-impl Of {
+impl Subject {
     pub(crate) fn id(&self) -> &str {
-        let (Of::Run(id) | Of::Flow(id)) = self;
+        let (Subject::Run(id) | Subject::Flow(id)) = self;
         id
     }
 }

@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 use surface_journal::Journal;
 
-use super::place::{self, LETTERS};
-use super::{Client, Served, remove_stale};
+use super::socket::{self, LETTERS};
+use super::{Client, ServerHandle, remove_stale};
 use crate::exit::Failure;
 
 /// A name for a flow: `f-7f3a`.
@@ -36,14 +36,14 @@ pub(crate) fn new_id() -> String {
 
 /// Whether a word is the name of a flow, or the beginning of one.
 pub(crate) fn is_id(word: &str) -> bool {
-    place::is_id("f-", 4, word)
+    socket::is_id("f-", 4, word)
 }
 
 /// The folder and the socket of a flow that goes on. Dropped, they are gone.
 #[must_use = "a socket that is dropped is closed"]
 pub(crate) struct FlowSocket {
     folder: PathBuf,
-    served: Option<Served>,
+    served: Option<ServerHandle>,
 }
 
 impl FlowSocket {
@@ -51,7 +51,7 @@ impl FlowSocket {
     ///
     /// # Errors
     /// If the state directory cannot be used.
-    pub(crate) fn open(id: &str, serve: impl FnOnce(&Path) -> io::Result<Served>) -> io::Result<FlowSocket> {
+    pub(crate) fn open(id: &str, serve: impl FnOnce(&Path) -> io::Result<ServerHandle>) -> io::Result<FlowSocket> {
         let flows = flows().map_err(|failure| io::Error::other(failure.message))?;
         DirBuilder::new().recursive(true).mode(0o700).create(&flows)?;
         let _lock = lock(&flows)?;

@@ -11,21 +11,21 @@
 //! ```
 
 mod client;
-mod desk;
+mod controller;
 pub(crate) mod event;
 pub(crate) mod flows;
 mod lines;
-mod place;
 mod server;
+mod socket;
 #[cfg(test)]
 mod tests;
 mod wire;
 
 pub(crate) use self::client::{AskError, Client, Unanswered, is_stopped};
-pub(crate) use self::desk::{Pace, Runner, serve};
+pub(crate) use self::controller::{Pace, Runner, serve};
 pub(crate) use self::lines::{EdgeLine, FlowLine, JobLine, NodeLine, RunLine, Totals, losses};
-pub(crate) use self::place::{is_id, remove_stale};
-pub(crate) use self::server::{Desk, Served, open};
+pub(crate) use self::server::{Controller, ServerHandle, open};
+pub(crate) use self::socket::{is_id, remove_stale};
 pub(crate) use self::wire::{Answer, Refusal, Request, Target};
 
 impl Target {

@@ -11,15 +11,15 @@ use std::sync::{Arc, Mutex};
 use sched_jobs::{Ctx, Job, JobError, Jobs, State};
 use tempfile::TempDir;
 
-use super::desk::SUBSCRIBERS;
-use super::place::{connect, listen, remove_stale, socket};
+use super::controller::SUBSCRIBERS;
 use super::server::CLIENTS;
+use super::socket::{connect, listen, remove_stale, socket_path};
 use super::wire::REQUEST_BYTES_MAX;
-use super::{AskError, Client, Request, Runner, Served, Target, Unanswered, serve};
+use super::{AskError, Client, Request, Runner, ServerHandle, Target, Unanswered, serve};
 
 /// A run with one job `long`, which runs until it is let go or cancelled, `next`, which needs it, and `bad`, which failed.
 struct Run {
-    served: Option<Served>,
+    served: Option<ServerHandle>,
     jobs: Jobs,
     folder: TempDir,
     let_go: Sender<()>,
@@ -115,24 +115,24 @@ fn a_client_sees_what_goes_on_and_why() {
 #[test]
 fn a_client_pauses_resumes_and_retries() {
     #[derive(Default)]
-    struct Told(AtomicBool);
-    impl Runner for Told {
+    struct Paused(AtomicBool);
+    impl Runner for Paused {
         fn run_paused(&self, paused: bool) {
             self.0.store(paused, SeqCst);
         }
     }
-    let told = Arc::new(Told::default());
-    let run = a_run_with(told.clone());
+    let paused = Arc::new(Paused::default());
+    let run = a_run_with(paused.clone());
     let mut client = run.client();
     client.ask(Request::Pause(of("long"))).unwrap();
     assert_eq!(run.jobs.status("long").unwrap().state, State::Paused, "the answer comes when it stands still");
-    assert!(!told.0.load(SeqCst), "one job is not the run");
+    assert!(!paused.0.load(SeqCst), "one job is not the run");
     client.ask(Request::Resume(of("long"))).unwrap();
     client.ask(Request::Pause(Target::default())).unwrap();
     assert_eq!(run.jobs.status("next").unwrap().state, State::Paused);
-    assert!(told.0.load(SeqCst));
+    assert!(paused.0.load(SeqCst));
     client.ask(Request::Resume(Target::default())).unwrap();
-    assert!(!told.0.load(SeqCst));
+    assert!(!paused.0.load(SeqCst));
     assert_eq!(refusal(client.ask(Request::Retry { job: "next".into() })).0, "not_now");
     client.ask(Request::Retry { job: "bad".into() }).unwrap();
     run.let_go.send(()).unwrap();
@@ -142,18 +142,18 @@ fn a_client_pauses_resumes_and_retries() {
 #[test]
 fn a_cancel_is_answered_when_it_is_really_over() {
     #[derive(Default)]
-    struct Hurried(AtomicBool);
-    impl Runner for Hurried {
-        fn hurry(&self) {
+    struct SkipsGrace(AtomicBool);
+    impl Runner for SkipsGrace {
+        fn skip_grace(&self) {
             self.0.store(true, SeqCst);
         }
     }
-    let hurried = Arc::new(Hurried::default());
-    let run = a_run_with(hurried.clone());
+    let skips_grace = Arc::new(SkipsGrace::default());
+    let run = a_run_with(skips_grace.clone());
     run.client().ask(Request::Cancel { target: of("bad"), now: false }).unwrap();
-    assert!(!hurried.0.load(SeqCst));
+    assert!(!skips_grace.0.load(SeqCst));
     run.client().ask(Request::Cancel { target: of("long"), now: true }).unwrap();
-    assert!(hurried.0.load(SeqCst));
+    assert!(skips_grace.0.load(SeqCst));
     assert_eq!(run.jobs.status("long").unwrap().state, State::Cancelled);
     assert_eq!(run.jobs.status("next").unwrap().state, State::Cancelled, "what needs it goes with it");
 }
@@ -275,11 +275,11 @@ fn a_socket_is_for_its_owner_only_and_goes_with_the_run() {
     let mut run = a_run();
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(run.folder.path()), 0o700);
-    assert_eq!(mode(&socket(run.folder.path())), 0o600);
+    assert_eq!(mode(&socket_path(run.folder.path())), 0o600);
     let mut client = run.client();
     client.ask(status("long")).unwrap();
     run.served = None;
-    assert!(!socket(run.folder.path()).exists());
+    assert!(!socket_path(run.folder.path()).exists());
     assert!(Client::connect(run.folder.path(), "run").unwrap().is_none());
     assert!(matches!(client.ask(status("long")), Err(AskError { why: Unanswered::Gone, .. })));
 }
@@ -295,20 +295,20 @@ fn a_folder_that_others_may_enter_is_closed_to_them() {
 #[test]
 fn a_socket_that_a_dead_run_left_is_replaced_and_a_living_one_is_not() {
     let folder = tempfile::tempdir().unwrap();
-    drop(UnixListener::bind(socket(folder.path())).unwrap());
+    drop(UnixListener::bind(socket_path(folder.path())).unwrap());
     assert!(Client::connect(folder.path(), "run").unwrap().is_none(), "nobody is there");
     assert!(remove_stale(folder.path()).unwrap());
-    assert!(!socket(folder.path()).exists());
-    drop(UnixListener::bind(socket(folder.path())).unwrap());
+    assert!(!socket_path(folder.path()).exists());
+    drop(UnixListener::bind(socket_path(folder.path())).unwrap());
     let living = serve(folder.path(), "r-test", Jobs::builder().build(), Arc::new(())).unwrap();
     assert!(!remove_stale(folder.path()).unwrap(), "it is in use");
     let second = listen(folder.path()).unwrap_err();
     assert!(second.to_string().contains("in use by another process"), "{second}");
     drop(living);
-    std::fs::write(socket(folder.path()), "precious").unwrap();
+    std::fs::write(socket_path(folder.path()), "precious").unwrap();
     let file = listen(folder.path()).unwrap_err();
     assert!(file.to_string().contains("is no socket; move it away"), "{file}");
-    assert_eq!(std::fs::read_to_string(socket(folder.path())).unwrap(), "precious");
+    assert_eq!(std::fs::read_to_string(socket_path(folder.path())).unwrap(), "precious");
 }
 
 #[test]
@@ -317,11 +317,11 @@ fn a_path_that_is_longer_than_an_address_works_all_the_same() {
     let folder = root.path().join("d".repeat(100)).join("e".repeat(100));
     std::fs::create_dir_all(&folder).unwrap();
     let served = serve(&folder, "r-deep", Jobs::builder().build(), Arc::new(())).unwrap();
-    assert!(socket(&folder).exists());
+    assert!(socket_path(&folder).exists());
     let line =
         Client::connect(&folder, "run").unwrap().unwrap().ask(Request::Ps { all: true, limit: None }).unwrap().run;
     assert_eq!(line.unwrap().run, "r-deep");
     assert!(!remove_stale(&folder).unwrap());
     drop(served);
-    assert!(!socket(&folder).exists());
+    assert!(!socket_path(&folder).exists());
 }

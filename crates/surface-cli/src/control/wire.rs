@@ -46,7 +46,7 @@ pub(crate) const REPLY_BYTES_MAX: usize = 1 << 30;
 
 /// A line from a client.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Asked {
+pub(crate) struct RequestLine {
     pub(crate) v: u32,
     #[serde(flatten)]
     pub(crate) request: Request,
@@ -152,8 +152,8 @@ pub(crate) struct Refusal {
 
 impl Refusal {
     /// A request that is not for `whom`.
-    pub(crate) fn not_for(whom: &str, way_out: &str) -> Refusal {
-        Refusal::new("bad_request", format!("{whom} does not take this request; {way_out}"), None)
+    pub(crate) fn not_for(who: &str, way_out: &str) -> Refusal {
+        Refusal::new("bad_request", format!("{who} does not take this request; {way_out}"), None)
     }
 
     pub(crate) fn new(kind: &str, message: impl Into<String>, code: Option<u32>) -> Refusal {
@@ -229,12 +229,12 @@ pub(crate) fn parse(line: &[u8]) -> Result<Request, Refusal> {
             format!("this process speaks version {VERSION} and was asked in {said}; use the bursar that started it");
         return Err(Refusal::new(WRONG_VERSION, message, None));
     }
-    serde_json::from_slice::<Asked>(line).map(|asked| asked.request).map_err(bad)
+    serde_json::from_slice::<RequestLine>(line).map(|asked| asked.request).map_err(bad)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Asked, Line, Request, Target, parse, read_line};
+    use super::{Line, Request, RequestLine, Target, parse, read_line};
 
     #[test]
     fn requests_are_the_lines_of_the_documentation() {
@@ -261,7 +261,7 @@ mod tests {
         ];
         for (line, request) in cases {
             assert_eq!(parse(line.as_bytes()).unwrap(), request, "{line}");
-            let said = serde_json::to_string(&Asked { v: 1, request: request.clone() }).unwrap();
+            let said = serde_json::to_string(&RequestLine { v: 1, request: request.clone() }).unwrap();
             assert_eq!(parse(said.as_bytes()).unwrap(), request, "{said}");
         }
     }

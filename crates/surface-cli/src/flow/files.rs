@@ -11,7 +11,7 @@ use surface_flowfile::{Plan, graph, kinds};
 use crate::exit::{Exit, Failure};
 use crate::out::{json, print};
 use crate::picture::Picture;
-use crate::problems::{Check, Wrong, invalid};
+use crate::problems::{Check, ProblemJson, invalid};
 
 /// What to draw.
 #[derive(Debug, Clone, Args)]
@@ -80,15 +80,15 @@ pub(crate) fn check(options: &Check) -> Result<Exit, Failure> {
     let plan = match surface_flowfile::load(&options.file) {
         Ok(plan) => plan,
         Err(problems) if options.json => {
-            let problems = problems.iter().map(|problem| serde_json::json!(Wrong::of(problem))).collect();
+            let problems = problems.iter().map(|problem| serde_json::json!(ProblemJson::of(problem))).collect();
             return json(&refused(problems)).map(|()| Exit::BadFile);
         }
         Err(problems) => return Err(invalid(&problems)),
     };
     // What is started is nothing; but the scheduler has its own checks, and what `run` would refuse is refused here.
     match flow(&plan) {
-        Ok(flow) if options.json => json(&checked(&plan, &flow.handle().stats())).map(|()| Exit::Well),
-        Ok(_) => print(&graph::text(&plan)).map(|()| Exit::Well),
+        Ok(flow) if options.json => json(&checked(&plan, &flow.handle().stats())).map(|()| Exit::Success),
+        Ok(_) => print(&graph::text(&plan)).map(|()| Exit::Success),
         Err(problem) if options.json => {
             let file = options.file.display().to_string();
             json(&refused(vec![serde_json::json!({ "file": file, "message": problem })])).map(|()| Exit::BadFile)
@@ -118,10 +118,10 @@ pub(crate) fn draw(options: &Graph) -> Result<Exit, Failure> {
 pub(crate) fn kinds(options: &Kinds) -> Result<Exit, Failure> {
     let Some(name) = &options.kind else {
         if options.json {
-            return json(&kinds::KINDS.iter().map(kinds::json).collect::<Vec<_>>()).map(|()| Exit::Well);
+            return json(&kinds::KINDS.iter().map(kinds::json).collect::<Vec<_>>()).map(|()| Exit::Success);
         }
         print(&format!("{}\n`bursar flow kinds KIND` tells the ports and fields of one.\n", kinds::help()))?;
-        return Ok(Exit::Well);
+        return Ok(Exit::Success);
     };
     let Some(kind) = kinds::kind(name) else {
         let near = surface_text::did_you_mean(name, kinds::KINDS.iter().map(|kind| kind.name));
@@ -129,8 +129,8 @@ pub(crate) fn kinds(options: &Kinds) -> Result<Exit, Failure> {
         return Err(Failure::not_found(format!("there is no kind `{name}`; {way_out}")));
     };
     if options.json {
-        return json(&kinds::json(kind)).map(|()| Exit::Well);
+        return json(&kinds::json(kind)).map(|()| Exit::Success);
     }
     print(&kinds::describe(kind))?;
-    Ok(Exit::Well)
+    Ok(Exit::Success)
 }

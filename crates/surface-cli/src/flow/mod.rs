@@ -7,15 +7,15 @@
 //! - `remote.rs`: commands about a flow that goes on; `names.rs`: nodes and edges as people type them; `files.rs`: files, looked at.
 
 mod capture;
-mod desk;
+mod controller;
 mod files;
 mod help;
 mod keys;
 mod names;
 mod remote;
 mod run;
-mod steward;
-mod verdict;
+mod signal_handler;
+mod stop_state;
 
 pub(crate) use self::files::valid;
 

@@ -10,10 +10,10 @@ use crate::control::flows::{Live, is_id, live};
 use crate::control::{AskError, FlowLine, Request, Target, Unanswered};
 use crate::exit::{Exit, Failure, say};
 use crate::out::{json, print, table};
-use crate::view::flow::{Around, Rates, frame};
+use crate::view::flow::{FrameContext, Rates, frame};
 use crate::view::paint::Paint;
+use crate::view::printer::Shown;
 use crate::view::text::{clean, counted, grouped, rate, time};
-use crate::view::voice::Shown;
 
 /// Rows that `bursar flow stats` shows.
 const ROWS: usize = 10_000;
@@ -121,11 +121,11 @@ pub(crate) fn ps(options: &Ps) -> Result<Exit, Failure> {
     }
     if options.json {
         json(&flows)?;
-        return Ok(Exit::Well);
+        return Ok(Exit::Success);
     }
     if flows.is_empty() {
         crate::exit::say!("bursar: no flow is going on; start one with `bursar flow run FILE`");
-        return Ok(Exit::Well);
+        return Ok(Exit::Success);
     }
     let row = |flow: &FlowLine| {
         let totals = flow.totals();
@@ -141,7 +141,7 @@ pub(crate) fn ps(options: &Ps) -> Result<Exit, Failure> {
         ]
     };
     print(&table(&flows.iter().map(row).collect::<Vec<_>>()))?;
-    Ok(Exit::Well)
+    Ok(Exit::Success)
 }
 
 /// `bursar flow stats`
@@ -149,19 +149,19 @@ pub(crate) fn stats(options: &Stats) -> Result<Exit, Failure> {
     let mut flow = find(options.flow.as_deref())?;
     if options.prometheus {
         print(&flow.client.ask(Request::Prometheus)?.text.unwrap_or_default())?;
-        return Ok(Exit::Well);
+        return Ok(Exit::Success);
     }
     let counts = stats_of(&mut flow)?;
     if options.json {
         json(&counts)?;
-        return Ok(Exit::Well);
+        return Ok(Exit::Success);
     }
     let (_, width) = console::Term::stdout().size_checked().unwrap_or((0, 120));
     let paint = Paint(console::colors_enabled());
     let width = usize::from(width).max(40);
-    let around = Around { shown: Shown::default(), width, height: ROWS, paint };
-    print(&format!("{}\n", frame(&counts, &Rates::of_all(&counts), &around).join("\n")))?;
-    Ok(Exit::Well)
+    let context = FrameContext { shown: Shown::default(), width, height: ROWS, paint };
+    print(&format!("{}\n", frame(&counts, &Rates::of_all(&counts), &context).join("\n")))?;
+    Ok(Exit::Success)
 }
 
 /// `bursar flow why`
@@ -172,7 +172,7 @@ pub(crate) fn why(options: &Why) -> Result<Exit, Failure> {
     };
     let answer = find(flow)?.client.ask(Request::Why { job: what.clone() })?;
     print(&format!("{}.\n", clean(answer.text.unwrap_or_default().trim_end_matches('.'))))?;
-    Ok(Exit::Well)
+    Ok(Exit::Success)
 }
 
 /// `bursar flow pause`
@@ -191,7 +191,7 @@ fn steer(options: &Node, done: &str, request: impl FnOnce(Target) -> Request) ->
     let mut flow = find(flow)?;
     let answer = flow.client.ask(request(Target { job: Some(node.clone()), subtree: false }))?;
     print(&format!("{done} {} of flow {}\n", clean(&answer.id.unwrap_or_default()), flow.id))?;
-    Ok(Exit::Well)
+    Ok(Exit::Success)
 }
 
 /// `bursar flow stop`
@@ -200,7 +200,7 @@ pub(crate) fn stop(options: &Stop) -> Result<Exit, Failure> {
     let answer = flow.client.ask(Request::Cancel { target: Target::default(), now: options.now })?;
     let lost = answer.flow.map(|flow| not_delivered(&flow)).unwrap_or_default();
     print(&format!("stopped flow {}{lost}\n", flow.id))?;
-    Ok(Exit::Well)
+    Ok(Exit::Success)
 }
 
 /// What did not arrive: "; 3 messages were lost, 4 left behind".
@@ -227,7 +227,7 @@ pub(crate) fn set(options: &Set) -> Result<Exit, Failure> {
     let answer = flow.client.ask(Request::Set { edge: edge.clone(), capacity, priority })?;
     let edge = clean(&answer.id.unwrap_or_default());
     print(&format!("{edge} of flow {}: {}\n", flow.id, changes.join(", ")))?;
-    Ok(Exit::Well)
+    Ok(Exit::Success)
 }
 
 /// `capacity=512 priority=high`

@@ -11,13 +11,13 @@ use surface_journal::{self as journal, Filter, Journal, NewJob, NewRun, Status};
 
 use crate::view::text::{clean, listed};
 
-use super::left::Left;
+use super::execute::{RunJournal, RunSetup};
+use super::initial_state::InitialState;
 use super::limits::{self, Machine};
 use super::options::Options;
 use super::plan::{self, Planned};
 use super::record::Track;
-use super::stage::{Place, Stage};
-use super::{dry, learn, stage, submit};
+use super::{dry, execute, learn, submit};
 use crate::exit::{Exit, Failure, say};
 use crate::out::print;
 use crate::runs::{orphans, unrecorded};
@@ -36,7 +36,7 @@ pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
     };
     let reasons = match &journal {
         Some(journal) if !options.force && plan.jobs.iter().any(|job| !job.outputs.is_empty()) => {
-            learn::reasons_to_run(plan, &learn::Known::of(journal, plan)?)
+            learn::reasons_to_run(plan, &learn::KnownOutputs::of(journal, plan)?)
         }
         _ => vec![Some(String::new()); count],
     };
@@ -52,12 +52,13 @@ pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
         print(&dry::text(plan, &demands, &estimates, &reasons, &config))?;
         return Ok(0);
     }
-    let left = reasons.iter().map(|reason| if reason.is_some() { Left::NEW } else { Left::Done }).collect();
+    let initial =
+        reasons.iter().map(|reason| if reason.is_some() { InitialState::NEW } else { InitialState::Done }).collect();
     let keep = journal.is_some();
     let starts: HashSet<&str> =
         plan.jobs.iter().zip(&reasons).filter(|(_, why)| why.is_some()).map(|(job, _)| job.name.as_str()).collect();
     // Held until this run is in the journal: of two that are started at once, one sees the other.
-    let turn = file.filter(|_| !options.beside).map(Turn::take).transpose()?;
+    let start_lock = file.filter(|_| !options.beside).map(StartLock::take).transpose()?;
     // A run without a journal does not run jobs twice either.
     let recorded = if keep {
         None
@@ -87,9 +88,9 @@ pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
         jobs: plan.jobs.iter().zip(&demands).map(|(job, demand)| new_job(job, demand, &planned)).collect(),
         ..NewRun::new(plan.name.clone())
     })?;
-    drop(turn);
-    let place = Place { journal, lock, keep };
-    stage::conduct(Stage {
+    drop(start_lock);
+    let run_journal = RunJournal { journal, lock, keep };
+    execute::execute(RunSetup {
         tracks: vec![Track::new(0, false); count],
         plan: Arc::new(planned.plan),
         is_single: planned.is_single,
@@ -99,8 +100,8 @@ pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
         config,
         estimates,
         demands,
-        left,
-        place,
+        initial,
+        run_journal,
         recovered: Vec::new(),
         ran_before: HashMap::new(),
         taken: Vec::new(),
@@ -109,7 +110,7 @@ pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
 }
 
 /// All settings; says which of the environment make no sense.
-pub(crate) fn settle(plan: &Plan, asked: &super::options::Asked) -> sched_jobs::Config {
+pub(crate) fn settle(plan: &Plan, asked: &super::options::LimitArgs) -> sched_jobs::Config {
     let wants_card =
         plan.jobs.iter().any(|job| job.vram_mb.is_some_and(|mb| mb > 0) || job.gpus.is_some_and(|gpus| gpus > 0));
     let environment = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
@@ -143,7 +144,7 @@ fn open_journal(options: &Options) -> Result<Option<Journal>, Failure> {
     }
     let dir = Journal::default_dir()?;
     if options.dry_run && !dir.exists() {
-        return Ok(None); // to look at something must not make anything
+        return Ok(None); // to stamp at something must not make anything
     }
     let way_out = |error: journal::JournalError| {
         Failure::broken(format!(
@@ -187,15 +188,15 @@ fn mention_growth(journal: &Journal) -> Result<(), Failure> {
 }
 
 /// The right to begin a run of a file.
-struct Turn(#[expect(dead_code, reason = "closed, it lets go of the lock")] fs::File);
+struct StartLock(#[expect(dead_code, reason = "closed, it lets go of the lock")] fs::File);
 
-impl Turn {
+impl StartLock {
     /// The lock is on the job file itself: it is there, and it is what must not be begun twice at once.
-    fn take(file: &Path) -> Result<Turn, Failure> {
+    fn take(file: &Path) -> Result<StartLock, Failure> {
         let cannot = |error: io::Error| Failure::broken(format!("cannot lock {}: {error}", file.display()));
         let open = fs::File::open(file).map_err(cannot)?;
         open.lock().map_err(cannot)?;
-        Ok(Turn(open))
+        Ok(StartLock(open))
     }
 }
 

@@ -18,7 +18,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 
 /// A log that is being passed on.
-pub(crate) struct Following {
+pub(crate) struct LogFollower {
     done: OwnedFd,
     thread: JoinHandle<io::Result<()>>,
 }
@@ -29,7 +29,7 @@ pub(crate) fn follow(
     bytes_max: u64,
     to: impl Write + Send + 'static,
     closed: impl FnOnce() + Send + 'static,
-) -> io::Result<Following> {
+) -> io::Result<LogFollower> {
     let file = File::options().create(true).append(true).read(true).open(log)?;
     let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
     inotify::add_watch(&watch, log, WatchFlags::MODIFY)?;
@@ -43,10 +43,10 @@ pub(crate) fn follow(
         passed
     };
     let thread = std::thread::Builder::new().name("bursar-follow".to_owned()).spawn(pass)?;
-    Ok(Following { done, thread })
+    Ok(LogFollower { done, thread })
 }
 
-impl Following {
+impl LogFollower {
     /// Nothing more comes: passes on the rest.
     ///
     /// # Errors

@@ -11,18 +11,18 @@
 mod begin;
 mod cards;
 mod dry;
+mod execute;
 mod follow;
-mod front;
+mod frontend;
+mod initial_state;
 mod learn;
-mod left;
 mod limits;
 mod options;
 mod plan;
 mod record;
 mod resume;
 mod share;
-mod stage;
-mod steward;
+mod signal_handler;
 mod submit;
 
 pub(crate) use self::options::Options;
@@ -33,7 +33,7 @@ pub(crate) fn check(plan: &surface_jobfile::Plan) -> Result<(), Failure> {
     begin::check_flows(plan)?;
     // No history changes what a job takes of cards.
     let demands: Vec<_> = plan.jobs.iter().map(|job| submit::demand(job, None, false)).collect();
-    begin::check_cards(plan, &demands, &begin::settle(plan, &options::Asked::default()))
+    begin::check_cards(plan, &demands, &begin::settle(plan, &options::LimitArgs::default()))
 }
 
 /// Runs what the options say. Gives the code for the shell.

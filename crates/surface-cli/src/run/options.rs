@@ -59,7 +59,7 @@ pub(crate) struct Options {
     pub(crate) retry_failed: bool,
 
     #[command(flatten)]
-    pub(crate) asked: Asked,
+    pub(crate) asked: LimitArgs,
 
     /// Only this job and what it needs; may be given several times, also `image` for all of `image[…]`
     #[arg(long, value_name = "JOB")]
@@ -133,7 +133,7 @@ impl Options {
 /// Limits that were asked for. A run keeps them for when it is resumed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Asked {
+pub(crate) struct LimitArgs {
     /// CPU slots; with a command: those it takes
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) cpu: Option<u32>,
@@ -164,15 +164,15 @@ pub(crate) struct Asked {
     pub(crate) scheduler: Option<Scheduler>,
 }
 
-impl Asked {
+impl LimitArgs {
     /// What is said now, and where nothing is, what was said `before`.
-    pub(crate) fn over(self, before: Asked) -> Asked {
+    pub(crate) fn over(self, before: LimitArgs) -> LimitArgs {
         let mut resource = before.resource;
         for (name, amount) in self.resource {
             resource.retain(|(known, _)| *known != name);
             resource.push((name, amount));
         }
-        Asked {
+        LimitArgs {
             cpu: self.cpu.or(before.cpu),
             ram: self.ram.or(before.ram),
             vram: self.vram.or(before.vram),

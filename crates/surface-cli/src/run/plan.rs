@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use surface_jobfile::{Action, Job, Plan, Resources};
 
-use super::options::{Asked, Options};
+use super::options::{LimitArgs, Options};
 use crate::exit::Failure;
 
 /// A plan and where it is from.
@@ -16,7 +16,7 @@ pub(crate) struct Planned {
     /// The file, absolute.
     pub(crate) file: Option<PathBuf>,
     /// Limits; of one command, what it takes is in its job already.
-    pub(crate) asked: Asked,
+    pub(crate) asked: LimitArgs,
     pub(crate) is_single: bool,
 }
 
@@ -65,7 +65,7 @@ fn single(options: &Options) -> Result<Planned, Failure> {
     job.log_limit_mb = options.log_limit;
     // A resource that only this command names has room for it; others who name it share it.
     let resources = Resources { named: asked.resource.clone(), ..Resources::default() };
-    let asked = Asked { jobs: asked.jobs, scheduler: asked.scheduler, ..Asked::default() };
+    let asked = LimitArgs { jobs: asked.jobs, scheduler: asked.scheduler, ..LimitArgs::default() };
     let plan = Plan { name: job.name.clone(), base, resources, jobs: vec![job] };
     Ok(Planned { plan, file: None, asked, is_single: true })
 }
@@ -90,15 +90,15 @@ fn only(plan: Plan, names: &[String]) -> Result<Plan, Failure> {
             queue.extend(plan.jobs[at].needs.iter().copied());
         }
     }
-    let places = keep.iter().scan(0, |next, &kept| {
-        let place = *next;
+    let indices = keep.iter().scan(0, |next, &kept| {
+        let index = *next;
         *next += usize::from(kept);
-        Some(place)
+        Some(index)
     });
-    let new_place: Vec<usize> = places.collect();
+    let new_index: Vec<usize> = indices.collect();
     let mut jobs: Vec<Job> = plan.jobs.into_iter().zip(&keep).filter(|(_, kept)| **kept).map(|(job, _)| job).collect();
     for job in &mut jobs {
-        job.needs.iter_mut().for_each(|need| *need = new_place[*need]);
+        job.needs.iter_mut().for_each(|need| *need = new_index[*need]);
     }
     Ok(Plan { jobs, ..plan })
 }
@@ -117,7 +117,7 @@ struct Written<'a> {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Extra {
-    pub(crate) asked: Asked,
+    pub(crate) asked: LimitArgs,
     pub(crate) fail_fast: bool,
     pub(crate) keep_incomplete: bool,
     pub(crate) is_single: bool,
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_plan_comes_back_from_the_journal_as_it_went_in() {
-        let asked = Asked { cpu: Some(3), scheduler: Some(sched_jobs::Scheduler::Simple), ..Asked::default() };
+        let asked = LimitArgs { cpu: Some(3), scheduler: Some(sched_jobs::Scheduler::Simple), ..LimitArgs::default() };
         let planned = Planned { plan: parsed(FILM), file: None, asked, is_single: false };
         let text = write(&planned, true, true).unwrap();
         let (plan, extra) = read(&text).unwrap();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use mech_process::{Keepers, machine};
 use sched_jobs::process::Processes;
 use sched_jobs::{Builder, Config, Demand, Jobs};
-use surface_neighbours::{Bell, Listening, Settings};
+use surface_neighbours::{Listener, Notifier, Settings};
 
 use super::limits::AT_ONCE;
 use crate::exit::say;
@@ -25,7 +25,7 @@ pub(crate) fn join(
     processes: &Arc<Processes>,
     home: &Path,
     overcommit: bool,
-) -> (Builder, Option<Bell>) {
+) -> (Builder, Option<Notifier>) {
     let mut shared = config.clone();
     // How many jobs one run starts at once is nobody else's business.
     shared.limits.named.retain(|(name, _)| name != AT_ONCE);
@@ -52,7 +52,7 @@ pub(crate) fn join(
         });
     }
     match surface_neighbours::join(settings) {
-        Ok((ledger, bell)) => (builder.neighbours(ledger), Some(bell)),
+        Ok((budget, notifier)) => (builder.neighbours(budget), Some(notifier)),
         Err(error) => {
             say!("bursar: this run does not share its limits with others: {error}");
             (builder, None)
@@ -61,8 +61,8 @@ pub(crate) fn join(
 }
 
 /// Looks again who may start whenever the bell rings. To be dropped before the jobs, which it holds.
-pub(crate) fn listen(bell: Option<Bell>, jobs: &Jobs) -> Option<Listening> {
+pub(crate) fn listen(notifier: Option<Notifier>, jobs: &Jobs) -> Option<Listener> {
     let jobs = jobs.clone();
-    let listening = bell?.listen(move || jobs.poke());
-    listening.inspect_err(|error| say!("bursar: this run does not hear when others give something back: {error}")).ok()
+    let listener = notifier?.listen(move || jobs.poke());
+    listener.inspect_err(|error| say!("bursar: this run does not hear when others give something back: {error}")).ok()
 }

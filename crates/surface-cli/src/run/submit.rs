@@ -9,10 +9,10 @@ use sched_jobs::{Cause, Demand, Job, Outcome, Retry};
 use surface_jobfile::{self as jobfile, Plan};
 use surface_journal::Estimate;
 
+use super::execute::RunSetup;
+use super::initial_state::InitialState;
 use super::learn;
-use super::left::Left;
 use super::limits::AT_ONCE;
-use super::stage::Stage;
 use crate::runs::command;
 
 /// What a job takes, and whether its memory is an estimate.
@@ -41,11 +41,11 @@ pub(crate) fn single(job: &jobfile::Job, plan: &Plan, keep_incomplete: bool) -> 
 
 /// All jobs of a run, each as it was left.
 pub(crate) fn jobs<'a>(
-    stage: &'a Stage,
+    setup: &'a RunSetup,
     was_on: &'a HashMap<String, Vec<String>>,
     processes: &'a Arc<Processes>,
 ) -> impl Iterator<Item = Job> + 'a {
-    let Stage { plan, left, demands, estimates, keep_incomplete, is_single, .. } = stage;
+    let RunSetup { plan, initial, demands, estimates, keep_incomplete, is_single, .. } = setup;
     plan.jobs.iter().enumerate().map(move |(at, planned)| {
         let needs = planned.needs.iter().map(|need| plan.jobs[*need].name.as_str());
         let mut job = Job::new(planned.name.as_str()).needs_all(needs).priority(planned.priority);
@@ -60,21 +60,21 @@ pub(crate) fn jobs<'a>(
         const FIRST: i32 = i32::MAX;
         let command = if *is_single { single } else { command };
         let work = || Arc::new(command(planned, plan, *keep_incomplete));
-        match &left[at] {
-            Left::Done => return job.already_done(),
-            Left::Open { attempts, forgiven } => {
+        match &initial[at] {
+            InitialState::Done => return job.already_done(),
+            InitialState::Open { attempts, forgiven } => {
                 // The scheduler counts what this life tries; earlier lives have used up some of it.
                 retry.times = retry.times.saturating_sub(attempts.saturating_sub(*forgiven));
                 job = job.execute(processes.clone(), work()).attempts_made(*attempts);
             }
-            Left::Found { token, attempt, .. } => {
+            InitialState::Found { token, attempt, .. } => {
                 retry.times = retry.times.saturating_sub(attempt - 1);
                 job = job.execute(processes.clone(), work()).attempts_made(attempt - 1).found(token).priority(FIRST);
                 if let Some(cards) = was_on.get(token) {
                     job = job.was_on(cards);
                 }
             }
-            Left::Failed { why, attempts } => {
+            InitialState::Failed { why, attempts } => {
                 let token = format!("{at}/failed");
                 processes.found_ended(&token, Outcome::Failed(Cause::Error(why.clone())));
                 retry.times = 0;

@@ -7,9 +7,9 @@
 //! - `command.rs`: what is run for a job.
 
 mod command;
-mod house;
+pub(crate) mod job_status;
 pub(crate) mod orphans;
-pub(crate) mod standing;
+mod resolver;
 pub(crate) mod unrecorded;
 
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use surface_jobfile::Plan;
 use surface_journal::{Journal, RunId};
 
 pub(crate) use self::command::{command, log_bytes_max};
-pub(crate) use self::house::{Found, House, Intent, is_run};
+pub(crate) use self::resolver::{Found, Intent, RunResolver, is_run};
 use crate::exit::Failure;
 
 /// Where the keepers of the run in `folder` have their files.

@@ -16,11 +16,11 @@
 
 pub(crate) mod flow;
 pub(crate) mod paint;
+pub(crate) mod printer;
 pub(crate) mod run;
 mod table;
 pub(crate) mod tail;
 pub(crate) mod text;
-pub(crate) mod voice;
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};

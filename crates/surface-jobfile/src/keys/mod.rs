@@ -11,7 +11,7 @@
 mod set;
 mod table;
 
-pub(crate) use surface_text::fields::{Field, Spot, Values};
+pub(crate) use surface_text::fields::{Field, Spanned, Values};
 pub(crate) use table::{JOB, MOST, RESOURCES, SHARED, TOP};
 
 use surface_text::reference::{Entry, Shape};

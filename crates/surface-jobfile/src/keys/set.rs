@@ -2,7 +2,7 @@
 //!
 //! Room: surface, pure. One function for each row of the table that does more than to keep a number, a size or a text.
 
-use super::{Field, Key, Spot, Values};
+use super::{Field, Key, Spanned, Values};
 use crate::draft::{Draft, Line, Settings};
 use crate::plan::{Incomplete, OnCrash, OverRam, Resources};
 use surface_text::tree::{Node, Value};
@@ -19,8 +19,8 @@ fn small<'t>(key: &Key, node: &Node<'t>, values: &mut Values<'t>) -> Option<u32>
     whole(key, node, values).and_then(|number| u32::try_from(number).ok())
 }
 
-fn at<T>(node: &Node<'_>, value: T) -> Spot<T> {
-    Spot { at: node.at.clone(), value }
+fn at<T>(node: &Node<'_>, value: T) -> Spanned<T> {
+    Spanned { at: node.at.clone(), value }
 }
 
 pub(super) fn run<'n, 't>(draft: &mut Draft<'n, 't>, key: &Key, node: &'n Node<'t>, values: &mut Values<'t>) {

@@ -54,13 +54,13 @@ proptest! {
     }
 
     #[test]
-    fn a_circle_that_is_named_is_one(needs in acyclic(), ring in 2_usize..12, ties in prop::collection::vec(any::<(prop::sample::Index, prop::sample::Index)>(), 0..6)) {
+    fn a_circle_that_is_named_is_one(needs in acyclic(), ring in 2_usize..12, edges in prop::collection::vec(any::<(prop::sample::Index, prop::sample::Index)>(), 0..6)) {
         // A ring beside the rest, with arrows from the rest into it and back.
         let (mut needs, start) = (needs.clone(), needs.len());
         for step in 0..ring {
             needs.push(vec![start + (step + 1) % ring]);
         }
-        for (user, need) in ties {
+        for (user, need) in edges {
             let (user, need) = (user.index(needs.len()), need.index(needs.len()));
             if user != need {
                 needs[user].push(need);

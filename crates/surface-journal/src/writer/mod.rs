@@ -125,7 +125,7 @@ impl Shared {
 
 impl Writer {
     pub(crate) fn start(file: &Path, lock: RunLock, seq: i64, options: Options) -> Result<Writer, JournalError> {
-        let (scribe, resumed) = thread::Scribe::open(file, seq, &options)?;
+        let (event_writer, resumed) = thread::EventWriter::open(file, seq, &options)?;
         let shared = Arc::new(Shared {
             queue: Mutex::default(),
             work: Condvar::new(),
@@ -136,7 +136,7 @@ impl Writer {
         let theirs = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("bursar-journal".into())
-            .spawn(move || thread::run(&theirs, scribe))
+            .spawn(move || thread::run(&theirs, event_writer))
             .map_err(JournalError::io("start the thread that writes", file))?;
         let since_ms = now_ms().saturating_sub(resumed.began_ms);
         let clock = Clock { base_us: resumed.offset_us.max(since_ms.saturating_mul(1_000)), begun: Instant::now() };

@@ -26,7 +26,7 @@ pub(super) struct Resumed {
 }
 
 /// The connection, and where in the run's events it is.
-pub(super) struct Scribe {
+pub(super) struct EventWriter {
     db: Connection,
     file: PathBuf,
     seq: i64,
@@ -35,8 +35,8 @@ pub(super) struct Scribe {
     syncing: bool,
 }
 
-impl Scribe {
-    pub(super) fn open(file: &Path, seq: i64, options: &Options) -> Result<(Scribe, Resumed), JournalError> {
+impl EventWriter {
+    pub(super) fn open(file: &Path, seq: i64, options: &Options) -> Result<(EventWriter, Resumed), JournalError> {
         let failed = |error| JournalError::sqlite(file, error);
         let db = schema::open(file)?;
         if let Some(bytes) = options.database_bytes_max {
@@ -56,8 +56,8 @@ impl Scribe {
                 Ok((row.get::<_, i64>(0)? as u64, row.get(1)?))
             })
             .map_err(failed)?;
-        let scribe = Scribe { db, file: file.to_owned(), seq, n, syncing: false };
-        Ok((scribe, Resumed { began_ms, offset_us, jobs }))
+        let event_writer = EventWriter { db, file: file.to_owned(), seq, n, syncing: false };
+        Ok((event_writer, Resumed { began_ms, offset_us, jobs }))
     }
 
     /// One transaction. With `sync` it and all before it are on the disk when this returns.
@@ -89,9 +89,9 @@ impl Scribe {
 }
 
 /// Sets `gone` however the thread ends, and tells if that was an error.
-struct Goodbye<'a>(&'a Shared);
+struct ExitGuard<'a>(&'a Shared);
 
-impl Drop for Goodbye<'_> {
+impl Drop for ExitGuard<'_> {
     fn drop(&mut self) {
         let mut queue = self.0.lock();
         queue.gone = true;
@@ -108,8 +108,8 @@ impl Drop for Goodbye<'_> {
     }
 }
 
-pub(super) fn run(shared: &Shared, mut scribe: Scribe) {
-    let goodbye = Goodbye(shared);
+pub(super) fn run(shared: &Shared, mut event_writer: EventWriter) {
+    let exit_guard = ExitGuard(shared);
     let mut batch = VecDeque::new();
     // When the oldest event came that is committed but not synced.
     let mut unsynced_since: Option<Instant> = None;
@@ -131,14 +131,14 @@ pub(super) fn run(shared: &Shared, mut scribe: Scribe) {
         drop(queue);
         shared.room.notify_all();
 
-        let done = scribe.commit(&batch, sync, outcome);
+        let done = event_writer.commit(&batch, sync, outcome);
         batch.clear();
 
         let mut queue = shared.lock();
         if let Err(error) = done {
             queue.failed = Some(error);
             drop(queue);
-            drop(goodbye);
+            drop(exit_guard);
             return;
         }
         queue.written = upto;

@@ -55,6 +55,6 @@ fn of_runs_that_join_at_once_none_takes_anothers_bell_for_that_of_a_dead_one() {
         });
         let names = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
         let bells = names.filter(|name| name.to_string_lossy().starts_with("bell-")).count();
-        assert_eq!(bells, joined.len(), "round {round}: who has none is never rung");
+        assert_eq!(bells, joined.len(), "round {round}: who has none is never notified");
     }
 }

@@ -12,9 +12,12 @@ use super::Picture;
 pub(super) fn draw(picture: &Picture) -> String {
     let name = quoted(&picture.name);
     let mut out = format!("digraph {name} {{\n  rankdir=LR;\n  node [shape=box, style=rounded];\n");
-    for (node, card) in picture.cards.iter().enumerate() {
-        let label =
-            if card.detail.is_empty() { card.label.clone() } else { format!("{}\n{}", card.label, card.detail) };
+    for (node, picture_node) in picture.nodes.iter().enumerate() {
+        let label = if picture_node.detail.is_empty() {
+            picture_node.label.clone()
+        } else {
+            format!("{}\n{}", picture_node.label, picture_node.detail)
+        };
         let _ = writeln!(out, "  n{node} [label={}];", quoted(&label));
     }
     for arrow in &picture.arrows {

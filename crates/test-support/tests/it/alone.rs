@@ -19,12 +19,12 @@ fn a_failure_in_that_process_is_one_here() {
     if is_alone() {
         panic!("wrong, on purpose");
     }
-    let told = said(|| _ = alone(name));
-    assert!(told.contains("wrong, on purpose"), "{told}");
+    let printed = said(|| _ = alone(name));
+    assert!(printed.contains("wrong, on purpose"), "{printed}");
 }
 
 #[test]
 fn a_name_that_no_test_has_is_a_failure() {
-    let told = said(|| _ = alone("alone::no_such_test"));
-    assert!(told.contains("0 passed"), "{told}");
+    let printed = said(|| _ = alone("alone::no_such_test"));
+    assert!(printed.contains("0 passed"), "{printed}");
 }

@@ -17,9 +17,9 @@ use surface_text::amounts::latency;
 use super::rates::Rates;
 use crate::control::{EdgeLine, FlowLine, NodeLine};
 use crate::view::paint::{Paint, cut};
+use crate::view::printer::Shown;
 use crate::view::table::{Column, fit, wanted};
 use crate::view::text::{clean, count, errors, grouped, percent, rate, time};
-use crate::view::voice::Shown;
 
 const BAR: usize = 8;
 /// What the keys do, in lines.
@@ -31,7 +31,7 @@ const KEYS: [&str; 4] = [
 ];
 
 /// Everything a frame shows besides counts.
-pub(crate) struct Around {
+pub(crate) struct FrameContext {
     /// What keys are about is an edge.
     pub(crate) shown: Shown,
     pub(crate) width: usize,
@@ -40,28 +40,28 @@ pub(crate) struct Around {
 }
 
 /// The lines of the live area.
-pub(crate) fn frame(flow: &FlowLine, rates: &Rates, around: &Around) -> Vec<String> {
-    let Around { width, height, paint, .. } = *around;
+pub(crate) fn frame(flow: &FlowLine, rates: &Rates, context: &FrameContext) -> Vec<String> {
+    let FrameContext { width, height, paint, .. } = *context;
     let mut foot: Vec<String> = Vec::new();
-    if around.shown.shows_keys {
+    if context.shown.shows_keys {
         foot.extend(KEYS.map(|line| paint.dim(line)));
     }
-    foot.push(status(flow, rates, around));
+    foot.push(status(flow, rates, context));
     foot.drain(..foot.len().saturating_sub(height));
     // Two lines of titles, and an empty one between.
     let room = height.saturating_sub(foot.len());
     let (edges, nodes) = share(flow.edges.len(), flow.nodes.len(), room.saturating_sub(3));
     let mut lines = Vec::new();
     if edges > 0 {
-        lines.extend(some(flow.edges.len(), edges, around.shown.selected.unwrap_or(0), paint, |shown| {
-            edge_table(flow, rates, shown, around)
+        lines.extend(some(flow.edges.len(), edges, context.shown.selected.unwrap_or(0), paint, |shown| {
+            edge_table(flow, rates, shown, context)
         }));
     }
     if edges > 0 && nodes > 0 {
         lines.push(String::new());
     }
     if nodes > 0 {
-        lines.extend(some(flow.nodes.len(), nodes, 0, paint, |shown| node_table(flow, rates, shown, around)));
+        lines.extend(some(flow.nodes.len(), nodes, 0, paint, |shown| node_table(flow, rates, shown, context)));
     }
     lines.truncate(room);
     lines.extend(foot);
@@ -97,13 +97,13 @@ fn some(
     lines
 }
 
-fn edge_table(flow: &FlowLine, rates: &Rates, shown: Range<usize>, around: &Around) -> Vec<String> {
-    let Around { paint, width, .. } = *around;
+fn edge_table(flow: &FlowLine, rates: &Rates, shown: Range<usize>, context: &FrameContext) -> Vec<String> {
+    let FrameContext { paint, width, .. } = *context;
     let edges: Vec<(usize, &EdgeLine)> = flow.edges.iter().enumerate().skip(shown.start).take(shown.len()).collect();
     let cells = |cell: &dyn Fn(usize, &EdgeLine) -> String| edges.iter().map(|(at, edge)| cell(*at, edge)).collect();
     let names = |short: bool| {
         cells(&|at, edge: &EdgeLine| {
-            let mark = if around.shown.selected == Some(at) { "▸" } else { " " };
+            let mark = if context.shown.selected == Some(at) { "▸" } else { " " };
             let id = clean(&edge.id);
             format!("{mark}{}", if short { shortened(&id) } else { id })
         })
@@ -173,8 +173,8 @@ fn lost(edge: &EdgeLine, paint: Paint) -> String {
     says.join(" ")
 }
 
-fn node_table(flow: &FlowLine, rates: &Rates, shown: Range<usize>, around: &Around) -> Vec<String> {
-    let Around { paint, width, .. } = *around;
+fn node_table(flow: &FlowLine, rates: &Rates, shown: Range<usize>, context: &FrameContext) -> Vec<String> {
+    let FrameContext { paint, width, .. } = *context;
     let nodes: Vec<(usize, &NodeLine)> = flow.nodes.iter().enumerate().skip(shown.start).take(shown.len()).collect();
     let cells = |cell: &dyn Fn(usize, &NodeLine) -> String| nodes.iter().map(|(at, node)| cell(*at, node)).collect();
     let if_any = |number: u64, text: String| if number == 0 { String::new() } else { text };
@@ -214,14 +214,14 @@ fn state(state: &str, paint: Paint) -> String {
     }
 }
 
-fn status(flow: &FlowLine, rates: &Rates, around: &Around) -> String {
+fn status(flow: &FlowLine, rates: &Rates, context: &FrameContext) -> String {
     let totals = flow.totals();
     let some = |number: u64, what: &str| (number > 0).then(|| format!("{} {what}", grouped(number)));
-    let keys = around.shown.selected.map(|_| "k kill · q stop · ? keys".to_owned());
+    let keys = context.shown.selected.map(|_| "k kill · q stop · ? keys".to_owned());
     // With what each is worth: where there is no room, the least worth goes.
     let mut parts: Vec<(u8, String)> = [
         (9, Some(format!("{} {}", flow.flow, clean(&flow.name)))),
-        (8, around.shown.note.clone()),
+        (8, context.shown.note.clone()),
         (7, Some(time(flow.elapsed()))),
         (6, Some(format!("{} msg/s", rate(rates.delivered())))),
         (4, Some(format!("{} delivered", grouped(totals.delivered)))),
@@ -236,13 +236,13 @@ fn status(flow: &FlowLine, rates: &Rates, around: &Around) -> String {
     .filter_map(|(worth, part)| part.map(|part| (worth, part)))
     .collect();
     let wide = |parts: &[(u8, String)]| parts.iter().map(|(_, part)| measure_text_width(part) + 3).sum::<usize>();
-    while parts.len() > 1 && wide(&parts) > around.width + 2 {
+    while parts.len() > 1 && wide(&parts) > context.width + 2 {
         let least = (0..parts.len()).min_by_key(|at| parts[*at].0).unwrap_or(0);
         parts.remove(least);
     }
     let line = parts.into_iter().map(|(_, part)| part).collect::<Vec<_>>().join(" · ");
-    match &around.shown.note {
-        Some(_) => around.paint.yellow(&format!(" {line}")),
-        None => around.paint.dim(&format!(" {line}")),
+    match &context.shown.note {
+        Some(_) => context.paint.yellow(&format!(" {line}")),
+        None => context.paint.dim(&format!(" {line}")),
     }
 }

@@ -13,7 +13,7 @@
 mod board;
 mod forecast;
 mod frame;
-mod tell;
+mod lines;
 #[cfg(test)]
 mod tests;
 mod watch;
@@ -28,11 +28,11 @@ use surface_jobfile::Plan;
 
 use self::watch::Watcher;
 use super::Mode;
-use super::voice::{Display, Voice};
-use crate::control::event::Of;
+use super::printer::{Display, Printer};
+use crate::control::event::Subject;
 
 /// What is to be shown.
-pub(crate) struct Scene {
+pub(crate) struct RunInfo {
     /// The jobs, in the order they are submitted in.
     pub(crate) plan: Arc<Plan>,
     /// The name of the run.
@@ -55,9 +55,9 @@ pub(crate) struct Scene {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// Every job succeeded.
-    Well,
+    Succeeded,
     /// Some did not.
-    Badly,
+    Failed,
     /// Somebody wanted it to end.
     Interrupted,
 }
@@ -66,12 +66,12 @@ pub(crate) enum Ended {
 ///
 /// # Errors
 /// If there is no thread to be had.
-pub(crate) fn start(jobs: &Jobs, scene: Scene) -> std::io::Result<Display<Ended>> {
+pub(crate) fn start(jobs: &Jobs, info: RunInfo) -> std::io::Result<Display<Ended>> {
     let events = jobs.events();
-    let voice = Voice::new(scene.mode, Of::Run(scene.run.clone()));
-    let mut watcher = Watcher::new(jobs.clone(), scene, voice.clone());
+    let printer = Printer::new(info.mode, Subject::Run(info.run.clone()));
+    let mut watcher = Watcher::new(jobs.clone(), info, printer.clone());
     for status in jobs.statuses() {
         watcher.know(&status);
     }
-    Display::start(&voice, move |ended| watcher.watch(events, ended))
+    Display::start(&printer, move |ended| watcher.watch(events, ended))
 }

@@ -34,13 +34,13 @@ pub(crate) fn is_id(prefix: &str, most: usize, word: &str) -> bool {
 }
 
 /// Where the socket of the run in `folder` is.
-pub(crate) fn socket(folder: &Path) -> PathBuf {
+pub(crate) fn socket_path(folder: &Path) -> PathBuf {
     folder.join(NAME)
 }
 
 /// Does something with a path of the socket that fits into an address.
 fn with_short<T>(folder: &Path, act: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
-    let path = socket(folder);
+    let path = socket_path(folder);
     if path.as_os_str().len() <= PATH_BYTES_MAX {
         return act(&path);
     }
@@ -72,11 +72,15 @@ pub(crate) fn listen(folder: &Path) -> io::Result<UnixListener> {
     }
     if !remove_stale(folder)? {
         let message =
-            format!("{} is in use by another process; is the run going on already?", socket(folder).display());
+            format!("{} is in use by another process; is the run going on already?", socket_path(folder).display());
         return Err(io::Error::new(ErrorKind::AddrInUse, message));
     }
-    let listener = at(with_short(folder, |path| UnixListener::bind(path)), "open", &socket(folder))?;
-    at(fs::set_permissions(socket(folder), fs::Permissions::from_mode(0o600)), "close to others", &socket(folder))?;
+    let listener = at(with_short(folder, |path| UnixListener::bind(path)), "open", &socket_path(folder))?;
+    at(
+        fs::set_permissions(socket_path(folder), fs::Permissions::from_mode(0o600)),
+        "close to others",
+        &socket_path(folder),
+    )?;
     Ok(listener)
 }
 
@@ -85,7 +89,7 @@ pub(crate) fn listen(folder: &Path) -> io::Result<UnixListener> {
 /// # Errors
 /// If there is something else of that name, or the system refuses.
 pub(crate) fn remove_stale(folder: &Path) -> io::Result<bool> {
-    let path = socket(folder);
+    let path = socket_path(folder);
     match fs::symlink_metadata(&path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),
         Err(error) => return at(Err(error), "look at", &path),
@@ -114,7 +118,7 @@ pub(crate) fn connect(folder: &Path) -> io::Result<Option<UnixStream>> {
     match with_short(folder, |path| UnixStream::connect(path)) {
         Ok(stream) if is_ours(&stream)? => Ok(Some(stream)),
         Ok(_) => {
-            let message = format!("{} is served by another user", socket(folder).display());
+            let message = format!("{} is served by another user", socket_path(folder).display());
             Err(io::Error::new(ErrorKind::PermissionDenied, message))
         }
         // Also one that may only be looked at, in a folder that is read-only.
@@ -126,7 +130,7 @@ pub(crate) fn connect(folder: &Path) -> io::Result<Option<UnixStream>> {
         {
             Ok(None)
         }
-        Err(error) => at(Err(error), "connect to", &socket(folder)),
+        Err(error) => at(Err(error), "connect to", &socket_path(folder)),
     }
 }
 

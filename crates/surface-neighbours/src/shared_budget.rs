@@ -16,24 +16,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use sched_jobs::{Aging, Config, JobId, Limits, Neighbours, Others, Usage};
 
 use crate::alive::{Watches, is_stopped, process};
-use crate::bell::{Bell, Shared};
-use crate::book::Book;
+use crate::budget_file::BudgetFile;
 use crate::error::JoinError;
-use crate::fair::{Mine, closed, count, elder};
-use crate::home::{self, IsAlive};
+use crate::fair::{OwnRun, closed, count, overdue};
+use crate::keeper_dir::{self, IsAlive};
 use crate::memory::{Memory, Sources, usual_reserve_mb};
+use crate::notifier::{Notifier, Shared};
 use crate::record::{CPU, Named, RAM, Record, VRAM, Want, number_of, number_of_card};
-use crate::{NAMED_MAX, RUNS_MAX, place};
+use crate::{NAMED_MAX, RUNS_MAX, dir};
 
 /// How a run shares.
 #[must_use]
 pub struct Settings {
     folder: PathBuf,
     limits: Limits,
-    patience: Duration,
+    overdue_after: Duration,
     reserve_mb: u64,
     sources: Sources,
-    home: Option<(PathBuf, IsAlive)>,
+    keeper_dir: Option<(PathBuf, IsAlive)>,
     most_mb: Option<u64>,
 }
 
@@ -42,16 +42,16 @@ impl Settings {
     pub fn new(config: &Config) -> Self {
         let interval = Some(config.aging.interval).filter(|interval| !interval.is_zero());
         Self {
-            folder: place::usual(),
+            folder: dir::default_dir(),
             limits: config.limits.clone(),
-            patience: interval.unwrap_or(Aging::default().interval).saturating_mul(3),
+            overdue_after: interval.unwrap_or(Aging::default().interval).saturating_mul(3),
             reserve_mb: usual_reserve_mb(),
             sources: Sources {
                 available_mb: Box::new(mech_process::machine::memory_available_mb),
                 resident_mb: Box::new(|| 0),
                 vram_mb: Box::new(Vec::new),
             },
-            home: None,
+            keeper_dir: None,
             most_mb: None,
         }
     }
@@ -69,7 +69,7 @@ impl Settings {
         folder: impl Into<PathBuf>,
         is_alive: impl Fn(&Path) -> bool + Send + 'static,
     ) -> Self {
-        self.home = Some((folder.into(), IsAlive(Box::new(is_alive))));
+        self.keeper_dir = Some((folder.into(), IsAlive(Box::new(is_alive))));
         self
     }
 
@@ -114,15 +114,15 @@ impl fmt::Debug for Settings {
 
 /// A run among others. Give it to [`Builder::neighbours`](sched_jobs::Builder::neighbours). Dropped, it gives back what it held.
 #[derive(Debug)]
-pub struct Ledger {
-    book: Book,
-    bell: Arc<Shared>,
+pub struct SharedBudget {
+    file: BudgetFile,
+    notifier: Arc<Shared>,
     watches: Watches,
     /// Tells whether jobs of a dead run still run.
     is_alive: Option<IsAlive>,
     most_mb: Option<u64>,
     memory: Memory,
-    patience_ns: u64,
+    overdue_after_ns: u64,
     /// Our record, as it should stand in the file.
     record: Record,
     named: Vec<(String, u64, u64)>,
@@ -136,13 +136,13 @@ pub struct Ledger {
 ///
 /// # Errors
 /// If the folder is not ours or cannot be used, or there are too many named resources.
-pub fn join(settings: Settings) -> Result<(Ledger, Bell), JoinError> {
-    let Settings { folder, limits, patience, reserve_mb, sources, home, most_mb } = settings;
+pub fn join(settings: Settings) -> Result<(SharedBudget, Notifier), JoinError> {
+    let Settings { folder, limits, overdue_after, reserve_mb, sources, keeper_dir, most_mb } = settings;
     let names = limits.named.len() + limits.gpus.len();
     if names > NAMED_MAX {
         return Err(JoinError::TooManyNames { names });
     }
-    let mut book = Book::open(&folder)?;
+    let mut file = BudgetFile::open(&folder)?;
     let failed = |error| JoinError::File { path: folder.clone(), error };
     let pid = std::process::id();
     let start = process(pid).ok_or_else(|| failed(std::io::Error::other("/proc tells nothing about us")))?.start;
@@ -165,49 +165,50 @@ pub fn join(settings: Settings) -> Result<(Ledger, Bell), JoinError> {
         want: None,
         named: entries.collect(),
     };
-    let beside = book.folder().try_clone().map_err(failed)?;
+    let beside = file.folder().try_clone().map_err(failed)?;
     // Bells of runs that died unseen are removed here. Ours is hung up under the same lock, and our record written: nobody who joins meanwhile takes it for one.
-    let bell = {
-        let page = book.lock();
-        let bell = Shared::new(&beside, id).map_err(failed)?;
-        if let Ok(mut page) = page
-            && let Ok(runs) = page.read()
+    let notifier = {
+        let table = file.lock();
+        let notifier = Shared::new(&beside, id).map_err(failed)?;
+        if let Ok(mut table) = table
+            && let Ok(runs) = table.read()
             && let Some(slot) = free_slot(&runs)
         {
             // No others would see what we hold, so nothing of ours could ever start: to run without sharing is better, and the caller says so.
-            page.write(slot, &record).inspect_err(|_| bell.remove(id)).map_err(failed)?;
+            table.write(slot, &record).inspect_err(|_| notifier.remove(id)).map_err(failed)?;
             let known: Vec<u64> = runs.iter().map(|(_, run)| run.id).chain([id]).collect();
-            bell.remove_all_but(&known);
-            home::remove_all_but(bell.folder(), &known);
-            if let Some((own, _)) = &home {
+            notifier.remove_all_but(&known);
+            keeper_dir::remove_all_but(notifier.folder(), &known);
+            if let Some((own, _)) = &keeper_dir {
                 // An earlier life of this run: what its jobs hold is ours to count now.
-                for (slot, run) in runs.iter().filter(|(_, run)| home::of(bell.folder(), run.id).as_ref() == Some(own))
+                for (slot, run) in
+                    runs.iter().filter(|(_, run)| keeper_dir::of(notifier.folder(), run.id).as_ref() == Some(own))
                 {
-                    let _ = page.clear(*slot);
-                    bell.remove(run.id);
-                    home::remove(bell.folder(), run.id);
+                    let _ = table.clear(*slot);
+                    notifier.remove(run.id);
+                    keeper_dir::remove(notifier.folder(), run.id);
                 }
-                home::leave(bell.folder(), id, own).map_err(failed)?;
+                keeper_dir::leave(notifier.folder(), id, own).map_err(failed)?;
             }
         }
-        bell
+        notifier
     };
-    let patience_ns = u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
+    let overdue_after_ns = u64::try_from(overdue_after.as_nanos()).unwrap_or(u64::MAX);
     let memory = Memory::new(sources, reserve_mb);
-    let ledger = Ledger {
-        book,
-        bell: bell.clone(),
+    let budget = SharedBudget {
+        file,
+        notifier: notifier.clone(),
         watches: Watches::default(),
-        is_alive: home.map(|(_, is_alive)| is_alive),
+        is_alive: keeper_dir.map(|(_, is_alive)| is_alive),
         most_mb,
         memory,
-        patience_ns,
+        overdue_after_ns,
         record,
         named,
         cards,
         waiting: None,
     };
-    Ok((ledger, Bell { shared: bell }))
+    Ok((budget, Notifier { shared: notifier }))
 }
 
 /// A number that no other run has, in this process or another.
@@ -227,7 +228,7 @@ fn free_slot(runs: &[(usize, Record)]) -> Option<usize> {
     Some(gap).filter(|slot| *slot < RUNS_MAX)
 }
 
-impl Neighbours for Ledger {
+impl Neighbours for SharedBudget {
     fn share(&mut self, choose: &mut dyn FnMut(&Others) -> Usage) {
         let mut chosen = false;
         let mut once = |others: &Others| {
@@ -236,31 +237,31 @@ impl Neighbours for Ledger {
         };
         if self.share_locked(&mut once).is_err() {
             if !chosen {
-                choose(&closed(&self.mine()));
+                choose(&closed(&self.own_run()));
             }
-            self.bell.watch(self.watches.descriptors(), Some(Vec::new()));
+            self.notifier.watch(self.watches.descriptors(), Some(Vec::new()));
         }
     }
 }
 
-impl Ledger {
-    fn mine(&self) -> Mine<'_> {
+impl SharedBudget {
+    fn own_run(&self) -> OwnRun<'_> {
         let since = self.waiting.map(|(_, since)| since);
-        Mine { id: self.record.id, limit: self.record.limit, since, named: &self.named, cards: &self.cards }
+        OwnRun { id: self.record.id, limit: self.record.limit, since, named: &self.named, cards: &self.cards }
     }
 
     fn share_locked(&mut self, choose: &mut dyn FnMut(&Others) -> Usage) -> std::io::Result<()> {
         let now = crate::now();
         self.memory.look(now);
-        let mut page = self.book.lock()?;
-        let mut runs = page.read()?;
+        let mut table = self.file.lock()?;
+        let mut runs = table.read()?;
         let all = runs.len();
         let own = runs.iter().position(|(_, run)| run.id == self.record.id).map(|at| runs.remove(at));
         let mut dead = self.watches.dead(&runs);
         let mut some_outlived = false;
         for (slot, run) in runs.iter_mut().filter(|(slot, _)| dead.contains(slot)).collect::<Vec<_>>() {
-            let home = home::of(self.bell.folder(), run.id);
-            if home.zip(self.is_alive.as_ref()).is_some_and(|(home, is_alive)| (is_alive.0)(&home)) {
+            let keeper_dir = keeper_dir::of(self.notifier.folder(), run.id);
+            if keeper_dir.zip(self.is_alive.as_ref()).is_some_and(|(keeper_dir, is_alive)| (is_alive.0)(&keeper_dir)) {
                 // Its jobs still hold what it held. Its wants are void.
                 run.forget_wants();
                 dead.retain(|dead| *dead != *slot);
@@ -268,7 +269,7 @@ impl Ledger {
             }
         }
         for slot in &dead {
-            let _ = page.clear(*slot); // else it is found dead once more
+            let _ = table.clear(*slot); // else it is found dead once more
         }
         let (gone, others): (Vec<_>, Vec<_>) = runs.into_iter().partition(|(slot, _)| dead.contains(slot));
         let slot = match &own {
@@ -281,13 +282,14 @@ impl Ledger {
         };
         if own.is_none() {
             // Before anything is chosen: what we hold must not be added to by somebody who does not see it.
-            page.write(slot, &self.record)?;
+            table.write(slot, &self.record)?;
         }
 
         let since = self.waiting.map(|(_, since)| since);
-        let mine = Mine { id: self.record.id, limit: self.record.limit, since, named: &self.named, cards: &self.cards };
-        let elder = elder(&mine, &others, now, self.patience_ns, is_stopped);
-        let mut counted = count(&mine, &others, elder);
+        let own_run =
+            OwnRun { id: self.record.id, limit: self.record.limit, since, named: &self.named, cards: &self.cards };
+        let overdue = overdue(&own_run, &others, now, self.overdue_after_ns, is_stopped);
+        let mut counted = count(&own_run, &others, overdue);
         counted.ram_free_mb = self.memory.free_mb(self.record.held[RAM], &others);
         counted.ram_most_mb = self.most_mb.filter(|_| counted.ram_free_mb.is_some());
         for ((id, number), card) in self.cards.iter().zip(&mut counted.cards) {
@@ -303,28 +305,28 @@ impl Ledger {
         let next = self.record.after(&usage, self.waiting.map(|(_, since)| since), self.memory.resident_mb());
         let before = core::mem::replace(&mut self.record, next);
         if own.as_ref().is_none_or(|(_, written)| *written != self.record) {
-            page.write(slot, &self.record)?;
+            table.write(slot, &self.record)?;
         }
         let last = others.iter().map(|(slot, _)| *slot).chain([slot]).max().unwrap_or(slot);
         if all > others.len() + 1 || !dead.is_empty() {
-            page.trim(last + 1)?;
+            table.trim(last + 1)?;
         }
-        drop(page);
+        drop(table);
 
         for (_, run) in &gone {
-            self.bell.remove(run.id);
-            home::remove(self.bell.folder(), run.id);
+            self.notifier.remove(run.id);
+            keeper_dir::remove(self.notifier.folder(), run.id);
         }
         if self.record.gives_back(&before) || !gone.is_empty() {
-            self.bell.ring(others.iter().filter(|(_, run)| run.waits).map(|(_, run)| run.id));
+            self.notifier.notify(others.iter().filter(|(_, run)| run.waits).map(|(_, run)| run.id));
         }
         let lacks_memory = usage
             .lacks_memory
             .then(|| others.iter().filter(|(_, run)| run.running > 0).map(|(_, run)| run.id).collect());
         // An elder that is stopped, or resumed, tells nobody; nor do jobs that outlived their run.
-        let recheck = lacks_memory.or_else(|| (elder.is_some() || some_outlived).then(Vec::new));
+        let recheck = lacks_memory.or_else(|| (overdue.is_some() || some_outlived).then(Vec::new));
         let processes = if self.record.waits { self.watches.descriptors() } else { Vec::new() };
-        self.bell.watch(processes, recheck.filter(|_| self.record.waits));
+        self.notifier.watch(processes, recheck.filter(|_| self.record.waits));
         Ok(())
     }
 }
@@ -364,21 +366,21 @@ impl Record {
     }
 }
 
-impl Drop for Ledger {
+impl Drop for SharedBudget {
     fn drop(&mut self) {
         let mut waiting = Vec::new();
-        if let Ok(mut page) = self.book.lock()
-            && let Ok(mut runs) = page.read()
+        if let Ok(mut table) = self.file.lock()
+            && let Ok(mut runs) = table.read()
         {
             if let Some(at) = runs.iter().position(|(_, run)| run.id == self.record.id) {
                 // Should it fail: whoever reads it later finds our process gone.
-                let _ = page.clear(runs.remove(at).0);
+                let _ = table.clear(runs.remove(at).0);
             }
-            let _ = page.trim(runs.last().map_or(0, |(slot, _)| slot + 1));
+            let _ = table.trim(runs.last().map_or(0, |(slot, _)| slot + 1));
             waiting = runs.into_iter().filter(|(_, run)| run.waits).map(|(_, run)| run.id).collect();
         }
-        self.bell.remove(self.record.id);
-        home::remove(self.bell.folder(), self.record.id);
-        self.bell.ring(waiting);
+        self.notifier.remove(self.record.id);
+        keeper_dir::remove(self.notifier.folder(), self.record.id);
+        self.notifier.notify(waiting);
     }
 }

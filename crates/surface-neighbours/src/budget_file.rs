@@ -18,27 +18,27 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::RUNS_MAX;
+use crate::dir;
 use crate::error::JoinError;
-use crate::place;
 use crate::record::{BYTES, Record};
 
 const NAME: &str = "runs-1";
 
 /// How long to try for the lock. Others hold it for microseconds, unless they are stopped.
-const PATIENCE: Duration = Duration::from_millis(100);
+const TIMEOUT: Duration = Duration::from_millis(100);
 
 /// The file of records.
 #[derive(Debug)]
-pub(crate) struct Book {
+pub(crate) struct BudgetFile {
     path: PathBuf,
     folder: File,
     file: File,
     bytes: Vec<u8>,
 }
 
-impl Book {
+impl BudgetFile {
     pub(crate) fn open(path: &Path) -> Result<Self, JoinError> {
-        let folder = place::open(path)?;
+        let folder = dir::open(path)?;
         let file = open_in(&folder).map_err(|error| JoinError::File { path: path.join(NAME), error })?;
         Ok(Self { path: path.to_owned(), folder, file, bytes: Vec::new() })
     }
@@ -48,7 +48,7 @@ impl Book {
     }
 
     /// Takes the lock. `Err` if that takes too long, or cannot be.
-    pub(crate) fn lock(&mut self) -> io::Result<Page<'_>> {
+    pub(crate) fn lock(&mut self) -> io::Result<Table<'_>> {
         let began = Instant::now();
         loop {
             self.try_lock(began)?;
@@ -58,7 +58,7 @@ impl Book {
             let again = Self::open(&self.path).map_err(io::Error::other)?;
             (self.folder, self.file) = (again.folder, again.file);
         }
-        Ok(Page { file: &self.file, bytes: &mut self.bytes })
+        Ok(Table { file: &self.file, bytes: &mut self.bytes })
     }
 
     fn try_lock(&self, began: Instant) -> io::Result<()> {
@@ -67,7 +67,7 @@ impl Book {
             match flock(&self.file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => return Ok(()),
                 Err(error) if error == rustix::io::Errno::INTR => {}
-                Err(error) if error != rustix::io::Errno::WOULDBLOCK || began.elapsed() > PATIENCE => {
+                Err(error) if error != rustix::io::Errno::WOULDBLOCK || began.elapsed() > TIMEOUT => {
                     return Err(error.into());
                 }
                 Err(_) => {
@@ -88,12 +88,12 @@ fn open_in(folder: &File) -> io::Result<File> {
 }
 
 /// The records, while the lock is held.
-pub(crate) struct Page<'a> {
+pub(crate) struct Table<'a> {
     file: &'a File,
     bytes: &'a mut Vec<u8>,
 }
 
-impl Page<'_> {
+impl Table<'_> {
     /// Every record, with its place. What is no record is passed over.
     pub(crate) fn read(&mut self) -> io::Result<Vec<(usize, Record)>> {
         let mut filled = 0;
@@ -117,8 +117,8 @@ impl Page<'_> {
                 break;
             }
         }
-        let places = self.bytes[..filled].chunks(BYTES).enumerate();
-        Ok(places.filter_map(|(slot, bytes)| Some((slot, Record::decode(bytes)?))).collect())
+        let slots = self.bytes[..filled].chunks(BYTES).enumerate();
+        Ok(slots.filter_map(|(slot, bytes)| Some((slot, Record::decode(bytes)?))).collect())
     }
 
     pub(crate) fn write(&self, slot: usize, record: &Record) -> io::Result<()> {
@@ -136,7 +136,7 @@ impl Page<'_> {
     }
 }
 
-impl Drop for Page<'_> {
+impl Drop for Table<'_> {
     fn drop(&mut self) {
         // Not left to closing: a process that is being started may hold a copy of the descriptor for a moment.
         let _ = flock(self.file, FlockOperation::Unlock);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::error::JoinError;
 
 /// `$XDG_RUNTIME_DIR/bursar`, or `/tmp/bursar-<uid>` where there is no such folder.
-pub(crate) fn usual() -> PathBuf {
+pub(crate) fn default_dir() -> PathBuf {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     match runtime.filter(|path| path.is_absolute() && path.is_dir()) {
         Some(path) => path.join("bursar"),

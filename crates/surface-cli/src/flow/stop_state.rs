@@ -6,18 +6,18 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use bursar::flow::Handle;
 
-use crate::signals::First;
+use crate::signals::FirstSignal;
 
 /// What became of the flow because of signals, keys and other commands.
 #[derive(Debug, Default)]
-pub(crate) struct Verdict {
+pub(crate) struct StopState {
     /// What wanted it to end from outside.
-    pub(crate) signal: First,
+    pub(crate) signal: FirstSignal,
     is_drained: AtomicBool,
     is_killed: AtomicBool,
 }
 
-impl Verdict {
+impl StopState {
     /// Lets the flow deliver what is on its way, and end.
     pub(crate) fn drain(&self, handle: &Handle) {
         self.is_drained.store(true, SeqCst);

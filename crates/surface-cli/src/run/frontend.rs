@@ -13,23 +13,23 @@ use sched_jobs::Jobs;
 use sched_jobs::process::Processes;
 
 use super::record::Recorder;
-use crate::control::{self, Runner, Served};
+use crate::control::{self, Runner, ServerHandle};
 use crate::exit::say;
 use crate::view;
-use crate::view::run::{Ended, Scene};
-use crate::view::voice::Display;
+use crate::view::printer::Display;
+use crate::view::run::{Ended, RunInfo};
 
 /// A run's face to the outside.
-pub(crate) struct Front {
+pub(crate) struct Frontend {
     live: Option<Display<Ended>>,
-    served: Option<Served>,
+    served: Option<ServerHandle>,
 }
 
-impl Front {
+impl Frontend {
     /// Shows the run from now on, if it is to be shown.
-    pub(crate) fn open(jobs: &Jobs, scene: Option<Scene>) -> Front {
+    pub(crate) fn open(jobs: &Jobs, info: Option<RunInfo>) -> Frontend {
         // Without a thread to show it, it runs all the same.
-        Front { live: scene.and_then(|scene| view::run::start(jobs, scene).ok()), served: None }
+        Frontend { live: info.and_then(|info| view::run::start(jobs, info).ok()), served: None }
     }
 
     /// Lets others steer it. If they cannot, it runs all the same.
@@ -41,19 +41,19 @@ impl Front {
         processes: &Arc<Processes>,
         recorder: &Arc<Recorder>,
     ) {
-        let hands = Hands { processes: Arc::downgrade(processes), recorder: Arc::clone(recorder) };
-        match control::serve(folder, run, jobs.clone(), Arc::new(hands)) {
+        let hooks = RunHooks { processes: Arc::downgrade(processes), recorder: Arc::clone(recorder) };
+        match control::serve(folder, run, jobs.clone(), Arc::new(hooks)) {
             Ok(served) => self.served = Some(served),
-            Err(error) => self.voice()(&format!("other commands cannot reach this run: {error}")),
+            Err(error) => self.say_fn()(&format!("other commands cannot reach this run: {error}")),
         }
     }
 
     /// A way to tell people something.
-    pub(crate) fn voice(&self) -> Box<dyn Fn(&str) + Send> {
+    pub(crate) fn say_fn(&self) -> Box<dyn Fn(&str) + Send> {
         match &self.live {
             Some(live) => {
-                let voice = live.voice();
-                Box::new(move |text| voice.say(text))
+                let printer = live.printer();
+                Box::new(move |text| printer.say(text))
             }
             None => Box::new(|text| say!("bursar: {text}")),
         }
@@ -68,13 +68,13 @@ impl Front {
 }
 
 /// What a request from outside does besides.
-struct Hands {
+struct RunHooks {
     processes: Weak<Processes>,
     recorder: Arc<Recorder>,
 }
 
-impl Runner for Hands {
-    fn hurry(&self) {
+impl Runner for RunHooks {
+    fn skip_grace(&self) {
         if let Some(processes) = self.processes.upgrade() {
             processes.hurry_cancelled();
         }

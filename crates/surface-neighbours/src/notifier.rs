@@ -24,13 +24,13 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-const RECHECK: Duration = Duration::from_millis(500);
+const RECHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// Somebody may have removed our bell or the whole file: who waits looks now and then whether it still waits.
-const HEAL: Duration = Duration::from_secs(5);
+const FALLBACK_INTERVAL: Duration = Duration::from_secs(5);
 /// Look again who may start.
-const COME: u8 = b'!';
+const NOTIFY: u8 = b'!';
 /// Only the list of those to be watched changed.
-const LOOK: u8 = b'?';
+const REWATCH: u8 = b'?';
 
 /// What the thread should watch.
 #[derive(Debug, Default)]
@@ -85,9 +85,9 @@ impl Shared {
     }
 
     /// Rings these runs. One whose socket is full has been rung.
-    pub(crate) fn ring(&self, runs: impl IntoIterator<Item = u64>) {
+    pub(crate) fn notify(&self, runs: impl IntoIterator<Item = u64>) {
         for id in runs {
-            self.send(id, COME);
+            self.send(id, NOTIFY);
         }
     }
 
@@ -105,7 +105,7 @@ impl Shared {
         (watching.processes, watching.recheck) = (processes, recheck);
         drop(watching);
         if news {
-            self.send(self.id, LOOK);
+            self.send(self.id, REWATCH);
         }
     }
 
@@ -124,16 +124,16 @@ impl Shared {
     }
 
     /// Takes all rings at once: whether there were some, or only a change of what is watched.
-    fn take_rings(&self) -> bool {
+    fn drain(&self) -> bool {
         let mut what = [0];
-        let mut rung = false;
+        let mut notified = false;
         while self.socket.recv(&mut what).is_ok_and(|bytes| bytes > 0) {
-            rung |= what[0] == COME;
+            notified |= what[0] == NOTIFY;
         }
-        rung
+        notified
     }
 
-    fn listen(&self, mut come: impl FnMut()) {
+    fn listen(&self, mut notify: impl FnMut()) {
         // Of these we know that they ended. If that does not make them go away (the lock is stuck), the clock does.
         let mut ended: Vec<u64> = Vec::new();
         let mut last = Instant::now();
@@ -152,7 +152,7 @@ impl Shared {
                 (processes, recheck)
             };
             let waits = !processes.is_empty() || !ended.is_empty();
-            let every = if recheck.is_some() || !ended.is_empty() { RECHECK } else { HEAL };
+            let every = if recheck.is_some() || !ended.is_empty() { RECHECK_INTERVAL } else { FALLBACK_INTERVAL };
             let ticking = recheck.is_some() || waits;
             let left = ticking.then(|| every.saturating_sub(last.elapsed()));
             let fds = core::iter::once(self.socket.as_fd()).chain(processes.iter().map(|(_, fd)| fd.as_fd()));
@@ -163,14 +163,14 @@ impl Shared {
             let died = processes.iter().zip(&fired[1..]).filter(|(_, fired)| **fired).map(|((id, _), _)| *id);
             let before = ended.len();
             ended.extend(died);
-            let mut rung = (fired[0] && self.take_rings()) || ended.len() > before;
+            let mut notified = (fired[0] && self.drain()) || ended.len() > before;
             if ticking && last.elapsed() >= every {
                 last = Instant::now();
-                self.ring(recheck.into_iter().flatten());
-                rung = true;
+                self.notify(recheck.into_iter().flatten());
+                notified = true;
             }
-            if rung {
-                come();
+            if notified {
+                notify();
             }
         }
     }
@@ -179,32 +179,33 @@ impl Shared {
 /// Rings when others gave something back. Nothing rings before [`listen`](Bell::listen).
 #[must_use = "without somebody who listens, jobs that wait for others wait until one of their own run ends"]
 #[derive(Debug)]
-pub struct Bell {
+pub struct Notifier {
     pub(crate) shared: Arc<Shared>,
 }
 
-impl Bell {
+impl Notifier {
     /// Calls `come`, from a thread of its own, whenever it is worth to look again who may start.
     ///
     /// # Errors
     /// If there is no thread to be had.
-    pub fn listen(self, come: impl FnMut() + Send + 'static) -> io::Result<Listening> {
+    pub fn listen(self, notify: impl FnMut() + Send + 'static) -> io::Result<Listener> {
         let shared = self.shared.clone();
-        let thread = std::thread::Builder::new().name("bursar-bell".to_owned()).spawn(move || shared.listen(come))?;
-        Ok(Listening { shared: self.shared, thread: Some(thread) })
+        let thread =
+            std::thread::Builder::new().name("bursar-notify".to_owned()).spawn(move || shared.listen(notify))?;
+        Ok(Listener { shared: self.shared, thread: Some(thread) })
     }
 }
 
 /// Somebody listens. Dropped, nobody does, and what the callback held is let go.
-pub struct Listening {
+pub struct Listener {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Drop for Listening {
+impl Drop for Listener {
     fn drop(&mut self) {
         self.shared.lock().stop = true;
-        self.shared.send(self.shared.id, LOOK);
+        self.shared.send(self.shared.id, REWATCH);
         // If the bell's file is gone, nothing reaches the thread by name.
         let _ = self.shared.socket.shutdown(std::net::Shutdown::Both);
         if let Some(thread) = self.thread.take().filter(|thread| thread.thread().id() != std::thread::current().id()) {
@@ -213,8 +214,8 @@ impl Drop for Listening {
     }
 }
 
-impl fmt::Debug for Listening {
+impl fmt::Debug for Listener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Listening").finish_non_exhaustive()
+        f.debug_struct("Listener").finish_non_exhaustive()
     }
 }

@@ -19,7 +19,7 @@ const RUNS_SEARCHED: usize = 50;
 const LISTED: usize = 8;
 
 /// The journal of this user, and those of runs that leave no record.
-pub(crate) struct House {
+pub(crate) struct RunResolver {
     journals: Vec<Journal>,
 }
 
@@ -49,12 +49,12 @@ pub(crate) fn is_run(word: &str) -> bool {
     is_id("r-", 6, word) || matches!(word, "latest" | "-")
 }
 
-impl House {
+impl RunResolver {
     /// Opens the journals.
     ///
     /// # Errors
     /// If that of this user cannot be read.
-    pub(crate) fn open() -> Result<House, Failure> {
+    pub(crate) fn open() -> Result<RunResolver, Failure> {
         let mut journals = unrecorded::all();
         match Journal::default_dir().and_then(|dir| Journal::open_to_read(&dir)) {
             Ok(journal) => journals.insert(0, journal),
@@ -62,7 +62,7 @@ impl House {
             Err(error) if journals.is_empty() => return Err(error.into()),
             Err(error) => crate::exit::say!("bursar: {error}"),
         }
-        Ok(House { journals })
+        Ok(RunResolver { journals })
     }
 
     /// The journal that has this run; the first if none has.

@@ -21,7 +21,7 @@ const LOST: &str = "how it ended is not known, since its keeper process is gone,
 
 /// What a keeper knows of an attempt.
 #[derive(Clone, Copy)]
-enum Known<'a> {
+enum AttemptStatus<'a> {
     Runs,
     Ended(&'a End),
     Lost,
@@ -41,9 +41,9 @@ pub(crate) fn of(journal: &Journal, mut run: RunRow) -> Result<(RunRow, Vec<JobR
         for row in &mut rows {
             let known = known.get(&(row.job as usize)).copied();
             // A keeper that lives may not have been able to write that it started something.
-            let known = known.or((seen.alive == 0).then_some((row.attempt, Known::Lost)));
+            let known = known.or((seen.alive == 0).then_some((row.attempt, AttemptStatus::Lost)));
             if let Some((attempt, known)) = known {
-                stand(row, attempt, known, plan.as_ref());
+                update_row(row, attempt, known, plan.as_ref());
             }
         }
         run.counts = Counts::count(rows.iter().map(|row| row.state));
@@ -74,18 +74,21 @@ fn seen(journal: &Journal, run: &RunRow) -> Option<Seen> {
 }
 
 /// Of each job, the latest attempt that a keeper knows.
-fn newest(seen: &Seen) -> HashMap<usize, (u32, Known<'_>)> {
-    let ended = seen.ended.iter().map(|end| (end.token.as_str(), Known::Ended(end)));
-    let running = seen.all_running().map(|token| (token, Known::Runs));
-    let lost = seen.lost.iter().map(|token| (token.as_str(), Known::Lost));
-    let mut newest: HashMap<usize, (u32, Known<'_>)> = HashMap::new();
+fn newest(seen: &Seen) -> HashMap<usize, (u32, AttemptStatus<'_>)> {
+    let ended = seen.ended.iter().map(|end| (end.token.as_str(), AttemptStatus::Ended(end)));
+    let running = seen.all_running().map(|token| (token, AttemptStatus::Runs));
+    let lost = seen.lost.iter().map(|token| (token.as_str(), AttemptStatus::Lost));
+    let mut newest: HashMap<usize, (u32, AttemptStatus<'_>)> = HashMap::new();
     for (token, known) in lost.chain(running).chain(ended) {
         let Some((job, attempt)) = Processes::attempt_of(token) else { continue };
         // A later life's attempt of the same number came after the earlier one was lost or cancelled.
-        let is_open = |known: &Known<'_>| {
-            matches!(known, Known::Lost | Known::Ended(End { how: How::Cancelled | How::KeeperLost, .. }))
+        let is_open = |known: &AttemptStatus<'_>| {
+            matches!(
+                known,
+                AttemptStatus::Lost | AttemptStatus::Ended(End { how: How::Cancelled | How::KeeperLost, .. })
+            )
         };
-        let rank = |(attempt, known): &(u32, Known<'_>)| (*attempt, !is_open(known));
+        let rank = |(attempt, known): &(u32, AttemptStatus<'_>)| (*attempt, !is_open(known));
         let new = (attempt, known);
         if newest.get(&job).is_none_or(|old| rank(old) <= rank(&new)) {
             newest.insert(job, new);
@@ -95,22 +98,22 @@ fn newest(seen: &Seen) -> HashMap<usize, (u32, Known<'_>)> {
 }
 
 /// Brings a row to what a keeper knows, if that is more than the journal does.
-fn stand(row: &mut JobRow, attempt: u32, known: Known<'_>, plan: Option<&Plan>) {
+fn update_row(row: &mut JobRow, attempt: u32, known: AttemptStatus<'_>, plan: Option<&Plan>) {
     let has_begun = matches!(row.state, State::Running | State::Paused);
     let knows_more = attempt > row.attempt || (attempt == row.attempt && !row.state.is_terminal());
-    if !knows_more || (matches!(known, Known::Lost) && attempt == row.attempt && !has_begun) {
+    if !knows_more || (matches!(known, AttemptStatus::Lost) && attempt == row.attempt && !has_begun) {
         return;
     }
     row.attempt = attempt;
     let end = match known {
-        Known::Runs => return row.state = State::Running,
-        Known::Ended(end) if !matches!(end.how, How::Cancelled | How::KeeperLost) => end,
+        AttemptStatus::Runs => return row.state = State::Running,
+        AttemptStatus::Ended(end) if !matches!(end.how, How::Cancelled | How::KeeperLost) => end,
         // A resumed run tries it again, unless the job says otherwise.
-        Known::Ended(End { how: How::Cancelled, .. }) => {
+        AttemptStatus::Ended(End { how: How::Cancelled, .. }) => {
             (row.state, row.attempt) = (State::Queued, attempt + 1);
             return;
         }
-        Known::Ended(_) | Known::Lost => {
+        AttemptStatus::Ended(_) | AttemptStatus::Lost => {
             (row.state, row.attempt) = (State::Queued, attempt + 1);
             return row.detail.error = Some(LOST.to_owned());
         }

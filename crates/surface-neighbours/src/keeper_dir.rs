@@ -28,13 +28,13 @@ fn link(folder: &File, id: u64) -> PathBuf {
 }
 
 /// The jobs of run `id` are kept in `home`.
-pub(crate) fn leave(folder: &File, id: u64, home: &Path) -> io::Result<()> {
-    std::os::unix::fs::symlink(home, link(folder, id))
+pub(crate) fn leave(folder: &File, id: u64, keeper_dir: &Path) -> io::Result<()> {
+    std::os::unix::fs::symlink(keeper_dir, link(folder, id))
 }
 
 /// Where the jobs of run `id` are kept, if it said so.
 pub(crate) fn of(folder: &File, id: u64) -> Option<PathBuf> {
-    fs::read_link(link(folder, id)).ok().filter(|home| !home.as_os_str().as_bytes().is_empty())
+    fs::read_link(link(folder, id)).ok().filter(|keeper_dir| !keeper_dir.as_os_str().as_bytes().is_empty())
 }
 
 /// Forgets that.

@@ -17,20 +17,20 @@ use std::time::{Duration, Instant};
 
 use sched_jobs::{ControlError, JobStatus, Jobs, What};
 
-use super::event::{Event, Of};
+use super::event::{Event, Subject};
 use super::lines::{JobLine, RunLine};
-use super::server::{self, Desk, Served, say};
+use super::server::{self, Controller, ServerHandle, send_line};
 use super::wire::{Answer, Refusal, Reply, Request};
 
 /// Subscribers at a time: each may keep a million events waiting.
 pub(crate) const SUBSCRIBERS: usize = 8;
 /// Nobody waits longer than this for another's look.
-const REST_MAX: Duration = Duration::from_millis(500);
+const PACE_MAX: Duration = Duration::from_millis(500);
 
 /// What the one who runs the jobs does besides.
 pub(crate) trait Runner: Send + Sync {
     /// Nobody who is being cancelled gets any more time.
-    fn hurry(&self) {}
+    fn skip_grace(&self) {}
     /// The whole run was paused, or goes on.
     fn run_paused(&self, paused: bool) {
         let _ = paused;
@@ -44,10 +44,11 @@ impl Runner for () {}
 ///
 /// # Errors
 /// If the socket cannot be opened.
-pub(crate) fn serve(folder: &Path, run: &str, jobs: Jobs, runner: Arc<dyn Runner>) -> io::Result<Served> {
+pub(crate) fn serve(folder: &Path, run: &str, jobs: Jobs, runner: Arc<dyn Runner>) -> io::Result<ServerHandle> {
     let pace = Pace::default();
-    let desk = RunDesk { jobs, of: Of::Run(run.to_owned()), runner, pace, subscribers: AtomicUsize::new(0) };
-    server::open(folder, Arc::new(desk))
+    let controller =
+        RunController { jobs, of: Subject::Run(run.to_owned()), runner, pace, subscribers: AtomicUsize::new(0) };
+    server::open(folder, Arc::new(controller))
 }
 
 /// Lets one look at a time, and then rests four times as long as the look took.
@@ -61,21 +62,21 @@ impl Pace {
         std::thread::sleep(open_from.map_or(Duration::ZERO, |from| from.saturating_duration_since(began)));
         let began = Instant::now();
         let seen = look();
-        *open_from = Some(Instant::now() + (began.elapsed() * 4).min(REST_MAX));
+        *open_from = Some(Instant::now() + (began.elapsed() * 4).min(PACE_MAX));
         seen
     }
 }
 
-struct RunDesk {
+struct RunController {
     jobs: Jobs,
-    of: Of,
+    of: Subject,
     runner: Arc<dyn Runner>,
     pace: Pace,
     subscribers: AtomicUsize,
 }
 
-impl Desk for RunDesk {
-    fn grant(&self, request: Request, _: &AtomicBool) -> Result<Answer, Refusal> {
+impl Controller for RunController {
+    fn respond(&self, request: Request, _: &AtomicBool) -> Result<Answer, Refusal> {
         let mut answer = Answer::default();
         match request {
             Request::Ps { all, limit } => answer.run = Some(self.pace.look(|| self.ps(all, limit))),
@@ -103,7 +104,7 @@ impl Desk for RunDesk {
                 if now {
                     // Asked first, hurried after: only what is being cancelled is hurried.
                     self.jobs.cancel(target.clone())?;
-                    self.runner.hurry();
+                    self.runner.skip_grace();
                 }
                 self.jobs.cancel_and_wait(target)?;
             }
@@ -119,7 +120,7 @@ impl Desk for RunDesk {
         if self.subscribers.fetch_add(1, SeqCst) >= SUBSCRIBERS {
             self.subscribers.fetch_sub(1, SeqCst);
             let message = format!("{SUBSCRIBERS} listen to this run already, which is the most");
-            return say(client, &Reply::error("busy", message));
+            return send_line(client, &Reply::error("busy", message));
         }
         let result = self.pass_on(client, closing);
         self.subscribers.fetch_sub(1, SeqCst);
@@ -138,7 +139,7 @@ impl From<ControlError> for Refusal {
     }
 }
 
-impl RunDesk {
+impl RunController {
     fn ps(&self, all: bool, limit: Option<usize>) -> RunLine {
         let limit = limit.unwrap_or(usize::MAX);
         let statuses = self.jobs.statuses();
@@ -172,7 +173,7 @@ impl RunDesk {
 
     fn pass_on(&self, client: &mut dyn Write, closing: &AtomicBool) -> io::Result<()> {
         let mut events = self.jobs.events();
-        say(client, &Reply::from(Ok(Answer::default())))?;
+        send_line(client, &Reply::from(Ok(Answer::default())))?;
         let mut names: Vec<Box<str>> = Vec::new();
         loop {
             // Seen before the queue is found empty, so what happened before the end is passed on.
@@ -188,14 +189,14 @@ impl RunDesk {
                 names = self.jobs.statuses().into_iter().map(|status| status.name.into()).collect();
             }
             let name = names.get(job).map_or("?", |name| name);
-            let Some(mut told) = Event::of_job(event.at(), name, event.what) else { continue };
-            told.of = Some(&self.of);
-            told.missed = Some(events.missed()).filter(|missed| *missed > 0);
+            let Some(mut report) = Event::of_job(event.at(), name, event.what) else { continue };
+            report.of = Some(&self.of);
+            report.missed = Some(events.missed()).filter(|missed| *missed > 0);
             if matches!(event.what, What::Failed | What::Cancelled | What::Retrying { .. }) {
                 let cause = self.jobs.status(event.job).ok().and_then(|status| status.cause);
-                told.error = cause.map(|cause| cause.to_string().into());
+                report.error = cause.map(|cause| cause.to_string().into());
             }
-            say(client, &told)?;
+            send_line(client, &report)?;
         }
     }
 }

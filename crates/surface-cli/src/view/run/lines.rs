@@ -19,7 +19,7 @@ use crate::control::event::Event;
 use crate::view::text::{stamp, time};
 
 /// What happened to a job, with what the board knows of it. `None` for what nobody needs to know.
-pub(crate) fn told(at: Duration, job: &str, what: What, change: Option<Change>) -> Option<Event<'static>> {
+pub(crate) fn job_event(at: Duration, job: &str, what: What, change: Option<Change>) -> Option<Event<'static>> {
     let mut event = Event::of_job(at, job.to_owned(), what)?;
     if let Some(Change { attempt, ran, .. }) = change {
         event.attempt = if event.attempt == 0 { attempt } else { event.attempt };

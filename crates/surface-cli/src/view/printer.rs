@@ -18,13 +18,13 @@ use std::time::{Duration, Instant};
 use super::Mode;
 use super::paint::Screen;
 use super::text::clean;
-use crate::control::event::{Event, Of};
+use crate::control::event::{Event, Subject};
 use crate::exit::say;
 
 /// Lines that may wait to be printed above the live area.
 const LINES_MAX: usize = 4096;
 /// A terminal that takes nothing for so long is given up on.
-const STUCK: Duration = Duration::from_secs(5);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What people chose to see, and are told beside the counts.
 #[derive(Debug, Clone, Default)]
@@ -39,13 +39,13 @@ pub(crate) struct Shown {
 }
 
 #[derive(Debug, Default)]
-struct Desktop {
+struct PrinterState {
     /// Lines to print above the frame.
     above: Vec<String>,
     /// What is to be told programs, and when it was said: by the thread that watches, since a reader may take its time.
-    said: Vec<(Duration, String)>,
+    messages: Vec<(Duration, String)>,
     shown: Shown,
-    is_urgent: bool,
+    needs_redraw: bool,
     is_closing: bool,
     /// Nobody takes lines any more.
     is_gone: bool,
@@ -53,16 +53,16 @@ struct Desktop {
 
 #[derive(Default)]
 struct Shared {
-    desktop: Mutex<Desktop>,
+    state: Mutex<PrinterState>,
     /// Rings when something is to be drawn now, and when lines were taken.
-    rings: Condvar,
+    changed: Condvar,
     /// Why a line could not be written to standard output; after that none is.
     cut: Mutex<Option<io::Error>>,
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Desktop> {
-        self.desktop.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, PrinterState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn cut(&self) -> MutexGuard<'_, Option<io::Error>> {
@@ -72,16 +72,16 @@ impl Shared {
 
 /// A way to say something to whoever watches, and to change what is shown, from any thread.
 #[derive(Clone)]
-pub(crate) struct Voice {
+pub(crate) struct Printer {
     shared: Arc<Shared>,
     pub(super) mode: Mode,
-    of: Arc<Of>,
+    of: Arc<Subject>,
     began: Instant,
 }
 
-impl Voice {
-    pub(crate) fn new(mode: Mode, of: Of) -> Voice {
-        Voice { shared: Arc::default(), mode, of: Arc::new(of), began: Instant::now() }
+impl Printer {
+    pub(crate) fn new(mode: Mode, of: Subject) -> Printer {
+        Printer { shared: Arc::default(), mode, of: Arc::new(of), began: Instant::now() }
     }
 
     /// Whom it speaks of.
@@ -91,26 +91,26 @@ impl Voice {
 
     /// Says one line about the whole: above what is drawn, as an event, or on stderr. Waits for nobody who reads.
     pub(crate) fn say(&self, line: &str) {
-        let mut desktop = self.shared.lock();
+        let mut state = self.shared.lock();
         match self.mode {
-            Mode::Live if !desktop.is_closing => desktop.above.push(format!("bursar: {}", clean(line))),
-            Mode::Json if !desktop.is_closing => {
-                desktop.said.push((self.began.elapsed(), line.to_owned()));
-                desktop.is_urgent = true;
-                self.shared.rings.notify_all();
+            Mode::Live if !state.is_closing => state.above.push(format!("bursar: {}", clean(line))),
+            Mode::Json if !state.is_closing => {
+                state.messages.push((self.began.elapsed(), line.to_owned()));
+                state.needs_redraw = true;
+                self.shared.changed.notify_all();
             }
             _ => {
-                drop(desktop);
+                drop(state);
                 say!("bursar: {line}");
             }
         }
     }
 
     /// Tells programs what was said.
-    pub(super) fn tell_said(&self) {
-        let said = std::mem::take(&mut self.shared.lock().said);
-        for (at, text) in said {
-            let _ = self.tell(Event { text: Some(&text), ..Event::new(at, "said") }); // told at the end
+    pub(super) fn emit_messages(&self) {
+        let messages = std::mem::take(&mut self.shared.lock().messages);
+        for (at, text) in messages {
+            let _ = self.emit(Event { text: Some(&text), ..Event::new(at, "said") }); // taken at the end
         }
     }
 
@@ -127,7 +127,7 @@ impl Voice {
         match self.mode {
             Mode::Live => self.print_above(text),
             Mode::Json => text.lines().try_for_each(|line| {
-                self.tell(Event { text: Some(line), ..Event::new(self.began.elapsed(), "printed") })
+                self.emit(Event { text: Some(line), ..Event::new(self.began.elapsed(), "printed") })
             }),
             Mode::Plain | Mode::Quiet => {
                 let mut out = io::stdout().lock();
@@ -138,21 +138,21 @@ impl Voice {
     }
 
     fn print_above(&self, text: &str) -> io::Result<()> {
-        let mut desktop = self.shared.lock();
-        let until = Instant::now() + STUCK;
-        while desktop.above.len() >= LINES_MAX && !desktop.is_gone {
-            desktop.is_urgent = true;
-            self.shared.rings.notify_all();
+        let mut state = self.shared.lock();
+        let until = Instant::now() + WRITE_TIMEOUT;
+        while state.above.len() >= LINES_MAX && !state.is_gone {
+            state.needs_redraw = true;
+            self.shared.changed.notify_all();
             let left = until.saturating_duration_since(Instant::now());
-            desktop = self.shared.rings.wait_timeout(desktop, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.shared.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
             if left.is_zero() {
                 return Err(io::Error::new(ErrorKind::TimedOut, "the terminal takes no lines"));
             }
         }
-        if desktop.is_gone {
+        if state.is_gone {
             return Err(ErrorKind::BrokenPipe.into());
         }
-        desktop.above.extend(text.lines().map(clean));
+        state.above.extend(text.lines().map(clean));
         Ok(())
     }
 
@@ -160,7 +160,7 @@ impl Voice {
     ///
     /// # Errors
     /// As [`line`](Self::line).
-    pub(super) fn tell(&self, event: Event<'_>) -> io::Result<()> {
+    pub(super) fn emit(&self, event: Event<'_>) -> io::Result<()> {
         self.line(&Event { of: Some(&self.of), ..event }.json())
     }
 
@@ -180,10 +180,10 @@ impl Voice {
 
     /// Changes what is shown, and shows it now.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&mut Shown) -> T) -> T {
-        let mut desktop = self.shared.lock();
-        let changed = change(&mut desktop.shown);
-        desktop.is_urgent = true;
-        self.shared.rings.notify_all();
+        let mut state = self.shared.lock();
+        let changed = change(&mut state.shown);
+        state.needs_redraw = true;
+        self.shared.changed.notify_all();
         changed
     }
 
@@ -197,12 +197,12 @@ impl Voice {
     }
 
     /// Waits until something is to be done. True: the end.
-    pub(super) fn rest(&self, pause: Duration) -> bool {
-        let is_calm = |desktop: &mut Desktop| !desktop.is_closing && !desktop.is_urgent;
-        let rested = self.shared.rings.wait_timeout_while(self.shared.lock(), pause, is_calm);
-        let mut desktop = rested.unwrap_or_else(PoisonError::into_inner).0;
-        desktop.is_urgent = false;
-        desktop.is_closing
+    pub(super) fn wait(&self, pause: Duration) -> bool {
+        let is_calm = |state: &mut PrinterState| !state.is_closing && !state.needs_redraw;
+        let rested = self.shared.changed.wait_timeout_while(self.shared.lock(), pause, is_calm);
+        let mut state = rested.unwrap_or_else(PoisonError::into_inner).0;
+        state.needs_redraw = false;
+        state.is_closing
     }
 
     /// Prints the lines that wait, and draws a frame below: it is made for the width and height that it may have.
@@ -210,13 +210,13 @@ impl Voice {
         let (height, columns) = console::Term::stdout().size();
         let (width, height) = (columns.saturating_sub(1).max(20).into(), height.saturating_sub(1).max(2).into());
         let (above, shown) = {
-            let mut desktop = self.shared.lock();
-            if std::mem::take(&mut desktop.shown.is_moved) {
+            let mut state = self.shared.lock();
+            if std::mem::take(&mut state.shown.is_moved) {
                 *screen = Screen::new(io::stdout());
             }
-            (std::mem::take(&mut desktop.above), desktop.shown.clone())
+            (std::mem::take(&mut state.above), state.shown.clone())
         };
-        self.shared.rings.notify_all(); // somebody may wait for room
+        self.shared.changed.notify_all(); // somebody may wait for room
         screen.draw(&above, frame(shown, width, height), columns.into());
     }
 }
@@ -224,18 +224,18 @@ impl Voice {
 /// A display that is on, until it is told how that which it shows has ended.
 #[must_use = "a display that is dropped goes off"]
 pub(crate) struct Display<E> {
-    voice: Voice,
+    printer: Printer,
     ended: Arc<Mutex<Option<E>>>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// When the thread is gone, also by a panic, nobody waits for it.
-struct Gone(Voice);
+struct GoneGuard(Printer);
 
-impl Drop for Gone {
+impl Drop for GoneGuard {
     fn drop(&mut self) {
         self.0.shared.lock().is_gone = true;
-        self.0.shared.rings.notify_all();
+        self.0.shared.changed.notify_all();
     }
 }
 
@@ -245,40 +245,40 @@ impl<E: Send + 'static> Display<E> {
     /// # Errors
     /// If there is no thread to be had.
     pub(super) fn start(
-        voice: &Voice,
+        printer: &Printer,
         watch: impl FnOnce(&dyn Fn() -> Option<E>) + Send + 'static,
     ) -> io::Result<Display<E>> {
         let ended = Arc::<Mutex<Option<E>>>::default();
-        let (told, gone) = (Arc::clone(&ended), Gone(voice.clone()));
+        let (taken, gone) = (Arc::clone(&ended), GoneGuard(printer.clone()));
         let thread = std::thread::Builder::new().name("view".into()).spawn(move || {
             let _gone = gone;
-            watch(&|| told.lock().unwrap_or_else(PoisonError::into_inner).take());
+            watch(&|| taken.lock().unwrap_or_else(PoisonError::into_inner).take());
         })?;
-        Ok(Display { voice: voice.clone(), ended, thread: Some(thread) })
+        Ok(Display { printer: printer.clone(), ended, thread: Some(thread) })
     }
 }
 
 impl<E> Display<E> {
     /// For others who have something to say.
-    pub(crate) fn voice(&self) -> Voice {
-        self.voice.clone()
+    pub(crate) fn printer(&self) -> Printer {
+        self.printer.clone()
     }
 
     /// Shows the end, and returns when everything has been shown. Gives the reason if events that a program reads could not be written.
     pub(crate) fn finish(self, ended: E) -> Option<io::Error> {
-        let voice = self.voice.clone();
+        let printer = self.printer.clone();
         *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
         drop(self);
         // Whoever read it may have had enough.
-        let unwritten = voice.shared.cut().take().filter(|error| error.kind() != ErrorKind::BrokenPipe);
-        unwritten.filter(|_| voice.mode == Mode::Json)
+        let unwritten = printer.shared.cut().take().filter(|error| error.kind() != ErrorKind::BrokenPipe);
+        unwritten.filter(|_| printer.mode == Mode::Json)
     }
 }
 
 impl<E> Drop for Display<E> {
     fn drop(&mut self) {
-        self.voice.shared.lock().is_closing = true;
-        self.voice.shared.rings.notify_all();
+        self.printer.shared.lock().is_closing = true;
+        self.printer.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join(); // its panic has been printed
         }

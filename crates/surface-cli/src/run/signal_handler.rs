@@ -18,7 +18,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGTERM};
 use surface_journal::JournalError;
 
 use super::record::Recorder;
-use crate::signals::First;
+use crate::signals::FirstSignal;
 
 /// Something that is not about one job.
 #[derive(Debug)]
@@ -37,15 +37,15 @@ pub(crate) enum Notice {
 
 /// What became of the run because of notices.
 #[derive(Debug, Default)]
-pub(crate) struct Verdict {
+pub(crate) struct StopState {
     /// What ended the run.
-    pub(crate) signal: First,
+    pub(crate) signal: FirstSignal,
     pub(crate) stopped_early: AtomicBool,
     output_closed: AtomicBool,
     pub(crate) broken: Mutex<Option<JournalError>>,
 }
 
-impl Verdict {
+impl StopState {
     /// The signal that a command gets whose output is not read any more, if ours is not.
     pub(crate) fn output_closed(&self) -> Option<i32> {
         self.output_closed.load(Ordering::SeqCst).then_some(SIGPIPE)
@@ -58,22 +58,22 @@ impl Verdict {
 }
 
 /// What the steward acts on.
-pub(crate) struct Charge {
+pub(crate) struct SignalHandler {
     pub(crate) jobs: Jobs,
     pub(crate) processes: Arc<Processes>,
     pub(crate) recorder: Arc<Recorder>,
-    pub(crate) verdict: Arc<Verdict>,
+    pub(crate) stop_state: Arc<StopState>,
     pub(crate) fail_fast: bool,
     /// Where people are told.
     pub(crate) say: Box<dyn Fn(&str) + Send>,
 }
 
 /// Answers notices until the run is over.
-pub(crate) fn start(charge: Charge, notices: Receiver<Notice>) -> std::io::Result<JoinHandle<()>> {
-    std::thread::Builder::new().name("bursar-steward".to_owned()).spawn(move || charge.serve(&notices))
+pub(crate) fn start(handler: SignalHandler, notices: Receiver<Notice>) -> std::io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().name("bursar-steward".to_owned()).spawn(move || handler.serve(&notices))
 }
 
-impl Charge {
+impl SignalHandler {
     fn serve(&self, notices: &Receiver<Notice>) {
         for notice in notices {
             match notice {
@@ -81,7 +81,7 @@ impl Charge {
                 Notice::Failed if self.fail_fast => self.stop_all(),
                 Notice::Failed => {}
                 Notice::OutputClosed => {
-                    self.verdict.output_closed.store(true, Ordering::SeqCst);
+                    self.stop_state.output_closed.store(true, Ordering::SeqCst);
                     let _ = self.jobs.cancel_because(Target::Run, "its output is not read any more");
                 }
                 Notice::JournalBroken(error) => self.start_nothing_more(error),
@@ -91,7 +91,7 @@ impl Charge {
     }
 
     fn signalled(&self, signal: i32) {
-        if self.verdict.signal.note(signal) {
+        if self.stop_state.signal.note(signal) {
             self.recorder.interrupt();
             (self.say)("stopping: running jobs were asked to end; Ctrl-C again kills them now");
             let _ = self.jobs.cancel_because(Target::Run, "the run was interrupted"); // a run is never unknown
@@ -102,7 +102,7 @@ impl Charge {
     }
 
     fn stop_all(&self) {
-        if !self.verdict.stopped_early.swap(true, Ordering::SeqCst) {
+        if !self.stop_state.stopped_early.swap(true, Ordering::SeqCst) {
             let _ = self.jobs.cancel_because(Target::Run, "another job failed");
         }
     }
@@ -110,7 +110,7 @@ impl Charge {
     /// What runs may end; its keepers remember it. Nothing else begins, since nobody would know that it had.
     fn start_nothing_more(&self, error: JournalError) {
         (self.say)(&format!("the journal cannot be written: {error}. Running jobs go on, nothing new is started"));
-        *self.verdict.broken.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        *self.stop_state.broken.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
         // First this: what seems to start from now on does not run, so to cancel it ends nobody in the middle of something.
         self.processes.refuse("not started: the journal cannot be written");
         // Others may become ready between the look and the request, so look again until all that is left runs.
