@@ -1,13 +1,13 @@
 //! A file as it was read: its jobs checked field by field, not yet expanded.
 //!
-//! Room: surface, values only.
+//! Room: values.
 
 use crate::plan::{Incomplete, OnCrash, OverRam, Resources};
 use surface_text::Span;
 use surface_text::fields::Spanned;
 use surface_text::tree::Node;
 
-/// What `[defaults]` and a job may both say.
+/// What `[defaults]` and a job may both set.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Settings {
     pub(crate) shell: Option<String>,
@@ -44,7 +44,7 @@ impl Settings {
             + self.cwd.as_ref().map_or(0, |cwd| cwd.value.len())
     }
 
-    /// These where they say something, else the defaults.
+    /// These settings where they are set, else the defaults.
     pub(crate) fn over(self, defaults: &Settings) -> Settings {
         let d = defaults;
         Settings {

@@ -95,7 +95,7 @@ impl Templates {
             Ok(template) => Some(template),
             Err(miss) => {
                 let (written, meant) = (&miss.written, &miss.meant);
-                let message = format!("`{{{written}}}` is no value of job `{}`", draft.name);
+                let message = format!("`{{{written}}}` is not a value of job `{}`", draft.name);
                 let help = format!("did you mean `{{{meant}}}`? For the text itself write `{{{{{written}}}}}`");
                 values.report.add(at, message, help);
                 None
@@ -112,7 +112,7 @@ impl Templates {
         let (inputs, outputs) = (list(&draft.inputs), list(&draft.outputs));
         let env: Vec<_> = settings.env.iter().map(|(_, value)| read(&value.at, &value.value)).collect();
         let cwd = settings.cwd.as_ref().map(|cwd| read(&cwd.at, &cwd.value));
-        // Only now: all of them were looked at, so every problem is told.
+        // Only now: all of them were checked, so every problem is reported.
         let all = |list: Vec<Option<Template>>| list.into_iter().collect::<Option<Vec<_>>>();
         let cwd = match cwd {
             Some(cwd) => Some(cwd?),
@@ -145,7 +145,7 @@ fn jobs<'t>(
         let name = instance_name(draft.name, &filling);
         if name.len() > limits.name_bytes {
             let (clipped, length, most) = (clip(&name), name.len(), limits.name_bytes);
-            let message = format!("the name `{clipped}` has {length} bytes, and the most is {most}");
+            let message = format!("the name `{clipped}` has {length} bytes, but the limit is {most}");
             values.report.add(&draft.at, message, "use shorter values");
             return None;
         }
@@ -163,7 +163,7 @@ fn jobs<'t>(
     Some((jobs, text_left))
 }
 
-/// A file's name is data. In a shell line some characters would make it a program, so those are refused.
+/// The name of a file is data. In a shell line some characters would make it code, so those are refused.
 fn harmless(
     draft: &Draft<'_, '_>,
     instances: &Instances,

@@ -1,9 +1,11 @@
-//! Who makes what another job reads: such a job is needed, whether the file says so or leaves it to us.
+//! Which job makes what another job reads: that job is needed, whether the file says so or leaves it to us.
 //!
-//! Room: surface. Paths are compared by where they lead (`src/paths.rs`), however they are written.
+//! Room: surface.
+//!
+//! Paths are compared by where they lead (`src/paths.rs`), however they are written.
 //!
 //! # Invariant
-//! In a plan without problems a job that reads a file, which another job declares as its output, runs after that job. What a job reads without saying so is
+//! In a plan without problems, a job that reads a file that another job declares as its output runs after that job. What a job reads without declaring it is
 //! not known here.
 
 use std::collections::BTreeMap;
@@ -19,11 +21,11 @@ use crate::paths::Paths;
 use crate::plan::Job;
 use surface_text::units::clip;
 
-/// `*` does not go into folders, as where globs are looked up on the disk.
+/// `*` does not match `/`, as in globs on the disk.
 const MATCHING: MatchOptions =
     MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: false };
 
-/// The jobs that make files, by path.
+/// The jobs that make files, by path of the file.
 struct Producers(BTreeMap<String, usize>);
 
 impl Producers {
@@ -58,7 +60,7 @@ impl Producers {
     }
 }
 
-/// Adds the needs of jobs that leave them to their inputs, and tells of jobs that read what they do not wait for.
+/// Adds the needs of jobs with `needs = "inputs"`, and reports jobs that read what they do not wait for.
 pub(crate) fn needs(
     drafts: &Drafts<'_, '_>,
     all: &mut Expanded,
@@ -81,11 +83,11 @@ pub(crate) fn needs(
                     is_made = true;
                     needs.extend((producer != at).then_some(producer));
                 });
-                // Who makes it is what the job waits for, so a name that nobody makes is a slip of the pen.
+                // The job waits for the maker of its input, so a name that no job makes is a typing error.
                 if !is_made && limits.globs && is_missing(&job.folder(paths.base()), input) {
                     let input = clip(input);
                     let message =
-                        format!("job `{}` reads `{input}`, which no job makes and which is not there", job.name);
+                        format!("job `{}` reads `{input}`, which no job makes and which does not exist", job.name);
                     let help =
                         "correct its name, add it to the `outputs` of the job that makes it, or list `needs` by name";
                     return values.report.add(
@@ -140,7 +142,7 @@ fn is_missing(folder: &std::path::Path, input: &str) -> bool {
     matches(folder, input).is_ok_and(|files| !files.iter().any(|file| std::fs::symlink_metadata(file).is_ok()))
 }
 
-/// Whether a job runs after `other`. Beyond so many steps it is believed to.
+/// Whether a job runs after `other`. Beyond this number of steps it is assumed to.
 fn waits_for(jobs: &[Job], at: usize, other: usize, steps: &mut usize) -> bool {
     if jobs[at].needs.binary_search(&other).is_ok() {
         return true; // as usual

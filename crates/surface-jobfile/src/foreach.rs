@@ -1,6 +1,8 @@
 //! `foreach`, `exclude` and `include` become a list of combinations.
 //!
-//! Room: surface. Looks at the disk for `glob:`, if its limits allow.
+//! Room: surface.
+//!
+//! Reads the disk for `glob:`, if its limits allow.
 //!
 //! # Invariant
 //! The number of combinations is known, and within the limit, before the first is built; no two are the same.
@@ -27,7 +29,7 @@ const WAYS: &str = "write a range \"1..8\", a list [\"a\", \"b\"], or files \"gl
 pub(crate) struct Axis {
     pub(crate) key: String,
     pub(crate) values: Vec<String>,
-    /// File names: nobody chose them for a shell.
+    /// File names: they were not chosen for a shell.
     pub(crate) from_disk: bool,
 }
 
@@ -35,7 +37,7 @@ pub(crate) struct Axis {
 #[derive(Debug, Default)]
 pub(crate) struct Instances {
     pub(crate) axes: Vec<Axis>,
-    /// By axis, which of its values: texts would be copied for each of a million. A job without `foreach` has one, empty.
+    /// For each axis the index of its value: texts would be copied for each of a million. A job without `foreach` has one, empty.
     pub(crate) combinations: Vec<Vec<usize>>,
 }
 
@@ -46,7 +48,7 @@ impl Instances {
     }
 }
 
-/// Where and within what instances are made.
+/// The folder and the limits for instances.
 pub(crate) struct ExpandContext<'a> {
     pub(crate) base: &'a Path,
     pub(crate) limits: &'a Limits,
@@ -79,7 +81,7 @@ pub(crate) fn expand<'t>(
         return None;
     }
     if table.entries.len() > KEYS {
-        let message = format!("`foreach` has {} keys, and the most is {KEYS}", table.entries.len());
+        let message = format!("`foreach` has {} keys, but the limit is {KEYS}", table.entries.len());
         values.report.add(&node.at, message, "split the job");
         return None;
     }
@@ -102,7 +104,7 @@ pub(crate) fn expand<'t>(
             return too_many(draft, product, context, &entry.node.at, values);
         }
         axes.push(axis(key, &entry.node, context, values)?);
-        // A glob is counted when it has been looked up.
+        // A glob is counted after it was looked up.
         product = axes.iter().map(|axis: &Axis| axis.values.len() as u128).product();
         if product > context.jobs_left as u128 {
             return too_many(draft, product, context, &entry.node.at, values);
@@ -139,7 +141,7 @@ fn too_many<T>(
     let (name, most) = (draft.name, context.limits.jobs);
     let before = (most - context.jobs_left) as u128;
     let total = before.saturating_add(count);
-    let message = format!("with `{name}` there are {total} jobs or more, and the most is {most}");
+    let message = format!("with `{name}` there are {total} jobs or more, but the limit is {most}");
     values.report.add(at, message, "expand less, or split the file");
     None
 }
@@ -155,12 +157,12 @@ fn count(node: &Node<'_>, values: &mut Values<'_>) -> Option<u128> {
         Value::Text(text) if text.starts_with("glob:") => Some(1),
         Value::Text(text) => match Range::read(text) {
             None => {
-                let message = format!("{} is no range", values.written(&node.at));
+                let message = format!("{} is not a range", values.written(&node.at));
                 values.report.add(&node.at, message, WAYS);
                 None
             }
             Some(Err(why)) => {
-                let message = format!("{} is no range: {why}", values.written(&node.at));
+                let message = format!("{} is not a range: {why}", values.written(&node.at));
                 values.report.add(&node.at, message, WAYS);
                 None
             }
@@ -204,7 +206,7 @@ fn axis<'t>(key: &str, node: &Node<'t>, context: &ExpandContext<'_>, values: &mu
 
 fn files(pattern: &str, node: &Node<'_>, context: &ExpandContext<'_>, values: &mut Values<'_>) -> Option<Vec<String>> {
     if !context.limits.globs {
-        let message = format!("`glob:{}` would look at the disk, and that is not allowed here", units::clip(pattern));
+        let message = format!("`glob:{}` would read the disk, which is not allowed here", units::clip(pattern));
         values.report.add(&node.at, message, "write a list");
         return None;
     }
@@ -215,10 +217,10 @@ fn files(pattern: &str, node: &Node<'_>, context: &ExpandContext<'_>, values: &m
             return None;
         }
     };
-    // A glob passes over such names, and a job that is left out without a word is found out too late.
+    // A glob skips such names, and a job that is silently left out is noticed too late.
     if let Some(path) = unreadable_name(context.base, pattern) {
         let path = path.strip_prefix(context.base).unwrap_or(&path);
-        let message = format!("file {} has a name that is no UTF-8", path.display());
+        let message = format!("file {} has a name that is not UTF-8", path.display());
         values.report.add(&node.at, message, "rename it");
         return None;
     }
@@ -226,7 +228,7 @@ fn files(pattern: &str, node: &Node<'_>, context: &ExpandContext<'_>, values: &m
     for path in found.iter().filter(|path| path.exists()) {
         let path = path.strip_prefix(context.base).unwrap_or(path);
         let Some(file) = path.to_str() else {
-            let message = format!("file {} has a name that is no UTF-8", path.display());
+            let message = format!("file {} has a name that is not UTF-8", path.display());
             values.report.add(&node.at, message, "rename it");
             return None;
         };
@@ -263,7 +265,7 @@ impl Excluded {
     }
 }
 
-/// Of each axis, where a value is.
+/// For each axis, the index of a value.
 fn value_indices(axes: &[Axis]) -> Vec<HashMap<String, usize>> {
     let of = |axis: &Axis| axis.values.iter().enumerate().map(|(at, value)| (value.clone(), at)).collect();
     axes.iter().map(of).collect()
@@ -282,13 +284,13 @@ fn excluded<'t>(draft: &Draft<'_, 't>, axes: &[Axis], values: &mut Values<'t>) -
                 keys.push(axis);
                 part.push(index);
             } else if *from_disk {
-                continue 'list; // today there is no such file
+                continue 'list; // there is no such file today
             } else {
                 let help = match nearest(&value, list.iter().take(1_000).map(String::as_str)) {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => "remove it".to_owned(),
                 };
-                let message = format!("`{}` is no value of `{key}`, so nothing is excluded", units::clip(&value));
+                let message = format!("`{}` is not a value of `{key}`, so nothing is excluded", units::clip(&value));
                 values.report.add(&at, message, help);
                 return None;
             }
@@ -361,7 +363,7 @@ fn combinations<'t>(name: &str, node: &Node<'t>, axes: &[Axis], values: &mut Val
         for entry in &table.entries {
             let Some(axis) = axes.iter().position(|axis| axis.key == entry.key) else {
                 let keys: Vec<&str> = axes.iter().map(|axis| axis.key.as_str()).collect();
-                let message = format!("`{}` is no key of `foreach`", units::clip(&entry.key));
+                let message = format!("`{}` is not a key of `foreach`", units::clip(&entry.key));
                 values.report.add(&entry.at, message, format!("the keys are {}", keys.join(", ")));
                 return None;
             };

@@ -1,6 +1,6 @@
-//! Names in `needs` become indices, and what cannot be is told: unknown jobs, circles, files with two writers.
+//! Names in `needs` become indices, and problems are reported: unknown jobs, cycles, files with two writers.
 //!
-//! Room: surface, pure.
+//! Room: decisions.
 //!
 //! # Invariant
 //! Edges are counted before they are built: a group that needs a group is a product.
@@ -18,10 +18,10 @@ use surface_text::cycle;
 use surface_text::nearest;
 use surface_text::units::clip;
 
-/// Names of a circle that are written out; of a longer one the ends.
+/// Names of a cycle that are written out; of a longer one the ends.
 const CYCLE_NAMES: usize = 12;
 
-/// Groups that are needed but are not there; told even if the file has other problems.
+/// Groups that are needed but do not exist; reported even if the file has other problems.
 pub(crate) fn groups(drafts: &Drafts<'_, '_>, values: &mut Values<'_>) {
     let known: HashMap<&str, usize> = drafts.jobs.iter().enumerate().map(|(at, draft)| (draft.name, at)).collect();
     for draft in &drafts.jobs {
@@ -143,7 +143,7 @@ fn one(
     let templates = match templates {
         Ok(templates) => templates,
         Err(miss) => {
-            let message = format!("`{{{}}}` is no value of job `{}`", miss.written, draft.name);
+            let message = format!("`{{{}}}` is not a value of job `{}`", miss.written, draft.name);
             values.report.add(&need.at, message, format!("did you mean `{{{}}}`?", miss.meant));
             return None;
         }
@@ -219,11 +219,11 @@ fn elements(list: &str) -> Option<Vec<String>> {
     }
 }
 
-/// Tells of a circle of needs, if there is one.
+/// Reports a cycle of needs, if there is one.
 pub(crate) fn cycle(drafts: &Drafts<'_, '_>, all: &Expanded, values: &mut Values<'_>) {
     let needs: Vec<&[usize]> = all.jobs.iter().map(|job| job.needs.as_slice()).collect();
-    let Some(circle) = cycle::cycle(&needs) else { return };
-    let mut names: Vec<&str> = circle.iter().map(|&job| all.jobs[job].name.as_str()).collect();
+    let Some(cycle) = cycle::cycle(&needs) else { return };
+    let mut names: Vec<&str> = cycle.iter().map(|&job| all.jobs[job].name.as_str()).collect();
     names.push(names[0]);
     let count = names.len() - 1;
     let shown = if names.len() > CYCLE_NAMES {
@@ -233,13 +233,13 @@ pub(crate) fn cycle(drafts: &Drafts<'_, '_>, all: &Expanded, values: &mut Values
         names.join(" -> ")
     };
     // The need that leads from the first to the second.
-    let (first, second) = (&all.jobs[circle[0]].group, &all.jobs[circle[1 % count]].group);
+    let (first, second) = (&all.jobs[cycle[0]].group, &all.jobs[cycle[1 % count]].group);
     let draft = drafts.jobs.iter().find(|draft| draft.name == first.as_str());
     let at = draft.map(|draft| {
         let need = draft.needs.iter().find(|need| need.value.split('[').next() == Some(second.as_str()));
         need.map_or(&draft.at, |need| &need.at).clone()
     });
-    let message = format!("jobs need each other in a circle: {shown}");
+    let message = format!("jobs need each other in a cycle: {shown}");
     values.report.add(&at.unwrap_or(0..0), message, "each waits for the next; remove one of these needs");
 }
 

@@ -1,9 +1,11 @@
 //! A tree of values becomes drafts of jobs: checked field by field, not yet expanded.
 //!
-//! Room: surface, pure.
+//! Room: surface.
+//!
+//! Pure: no clock, no file, no thread.
 //!
 //! # Invariant
-//! Reading goes on after a problem, so that one look at the file finds them all; a draft is only used if there was none.
+//! Reading continues after a problem, so that one pass over the file finds them all; a draft is only used if there was none.
 
 use crate::draft::{Draft, Drafts, Line, Settings};
 use crate::keys::{Key, MOST, RESOURCES, Set, Spanned, TOP, Values, key, keys, resource};
@@ -15,7 +17,7 @@ use surface_text::nearest;
 use surface_text::tree::{Entry, Table, Value};
 use surface_text::units;
 
-/// Keys that say what a job does; it has one of them.
+/// Keys that say what a job runs; a job has one of them.
 const WHAT: [&str; 3] = ["run", "command", "flow"];
 
 const SMALLEST: &str = "the smallest file is\n[job.hello]\nrun = \"echo hello\"";
@@ -171,7 +173,7 @@ fn draft<'n, 't>(
     }
     if name.len() > limits.name_bytes {
         let (name, length, most) = (units::clip(name), name.len(), limits.name_bytes);
-        let message = format!("the name `{name}` has {length} bytes, and the most is {most}");
+        let message = format!("the name `{name}` has {length} bytes, but the limit is {most}");
         values.report.add(&entry.at, message, "write a shorter one");
         return None;
     }
@@ -224,7 +226,7 @@ fn draft<'n, 't>(
         }
         _ => {}
     }
-    // What it does stands in that file: it is out of date when the file is newer.
+    // The flow file says what it does: the job is out of date when that file is newer.
     if let Some(Line::Flow(path)) = &draft.line {
         draft.inputs.push(Spanned { at: path.at.clone(), value: path.value });
     }
@@ -236,7 +238,7 @@ fn draft<'n, 't>(
     Some(draft)
 }
 
-/// A demand that can never be met is found here, not when the job has waited for an hour.
+/// A demand that can never be met is reported here, not after the job has waited for an hour.
 fn demands(draft: &Draft<'_, '_>, shared: &Settings, resources: &Resources, values: &mut Values<'_>) {
     let mut check = |what: &str, at: &Span, wanted: u64, limit: u64| {
         if wanted > limit {
@@ -269,7 +271,7 @@ fn demands(draft: &Draft<'_, '_>, shared: &Settings, resources: &Resources, valu
     }
 }
 
-/// Names stand in commands, messages and lists of needs: no spaces, brackets, braces, commas or quotes.
+/// Names are part of commands, messages and lists of needs: no spaces, brackets, braces, commas or quotes.
 fn fit_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_alphanumeric() || c == '_')
         && name.chars().all(|c| c.is_alphanumeric() || "_-.:+@/".contains(c))

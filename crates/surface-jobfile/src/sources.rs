@@ -1,9 +1,11 @@
-//! What a job reads, as one number: it changes when any of it does.
+//! A hash of what a job reads: it changes when any of it does.
 //!
-//! Room: surface; it looks at the disk, and only looks.
+//! Room: driver.
+//!
+//! It reads the disk, and writes nothing.
 //!
 //! # Invariant
-//! Two numbers of the same job are equal only if, as far as names, sizes and times tell, it reads the same: its inputs, those that a pattern means now, everything in folders
+//! Two hashes of the same job are equal only if, as far as names, sizes and times show, it reads the same: its inputs, the files that a pattern matches now, everything in folders
 //! among them, and what the jobs made that it needs.
 //!
 //! # Why not times alone
@@ -19,11 +21,11 @@ use crate::fresh::matches;
 use crate::plan::{Plan, texts};
 use vocab::Fnv1a;
 
-/// So many entries of folders are looked at.
+/// Limit for entries of folders.
 const ENTRIES_MAX: usize = 100_000;
 
 impl Plan {
-    /// A number for what the job at this place of `jobs` reads, as it is on the disk now. What it makes itself does not count.
+    /// A hash of what the job at this index of `jobs` reads, as it is on the disk now. Its own outputs do not count.
     ///
     /// ```
     /// let text = "[job.a]\nrun = 'true'\ninputs = ['no such file']";

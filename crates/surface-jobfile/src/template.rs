@@ -1,6 +1,8 @@
 //! `{scene}` in a command becomes the scene.
 //!
-//! Room: surface, pure.
+//! Room: surface.
+//!
+//! Pure: no clock, no file, no thread.
 //!
 //! # Invariant
 //! Only `{key}` of a known key is replaced; every other brace is the shell's and stays as it is: `${HOME}`, `{ a; }`,
@@ -15,7 +17,7 @@ use surface_text::nearest;
 /// The key that is always there: the name of the instance.
 pub(crate) const JOB: &str = "job";
 
-/// A text with holes.
+/// A text with placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Template {
     parts: Vec<Part>,
@@ -123,7 +125,7 @@ impl Template {
     }
 }
 
-/// The name before a `}`. Looks no further than the name, or a line of many braces would be read many times.
+/// The name before a `}`. It reads no further than the name; otherwise a line of many braces would be read many times.
 fn ident(text: &str) -> Option<&str> {
     let end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '-')?;
     (text[end..].starts_with('}') && is_ident(&text[..end])).then(|| &text[..end])

@@ -1,4 +1,6 @@
-//! Where the journal lives, and who may look.
+//! The folder of the journal, and its access rights.
+//!
+//! Room: driver.
 //!
 //! # Invariant
 //! What this file creates is for its owner only: directories 0700, the database 0600. A directory that was there already keeps

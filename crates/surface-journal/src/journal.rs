@@ -1,6 +1,8 @@
 //! The journal: a database in a folder, and one transaction at a time on it.
 //!
-//! What is done with it stands above, with what it is done to: `runs` begins and ends them, `read` and `prune` look and forget, `history` and `outputs` remember.
+//! Room: driver.
+//!
+//! Other modules build on it: `runs` begins and ends runs, `read` and `prune` list and delete them, `history` and `outputs` keep what later runs need.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -32,7 +34,7 @@ impl Journal {
         Ok(Journal { dir: dir.to_owned(), db: Mutex::new(db), _copy: None })
     }
 
-    /// Opens the journal in `dir` to look at it: one that cannot be written, or whose disk is full, is read as it is.
+    /// Opens the journal in `dir` for reading: one that cannot be written, or whose disk is full, is read as it is.
     ///
     /// # Errors
     /// As [`open`](Self::open); or if it cannot even be read. To write into a journal that is only read is an error, too.
@@ -50,7 +52,7 @@ impl Journal {
     /// `$BURSAR_STATE_DIR`, else `$XDG_STATE_HOME/bursar`, else `~/.local/state/bursar`.
     ///
     /// # Errors
-    /// If none of them says where.
+    /// If none of them is set.
     pub fn default_dir() -> Result<PathBuf, JournalError> {
         dirs::state_dir(|name| std::env::var_os(name), std::env::home_dir())
     }

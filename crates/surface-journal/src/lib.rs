@@ -1,10 +1,11 @@
-//! What runs leave behind: the journal, what earlier runs teach about the next one, and reports.
+//! What runs leave behind: the journal, estimates for the next run, and reports.
 //!
-//! Room: surface. Writes and reads files; decides nothing and runs nothing. Plain values come in, plain values go out; a plan is
-//! text that only the caller understands.
+//! Room: surface. Knows files, SQLite and HTML; knows nothing of schedulers and processes.
+//!
+//! A plan is text that only the caller understands.
 //!
 //! - [`Journal`]: a SQLite database of runs, jobs and events, shared by every process of a user.
-//! - [`Writer`]: records the events of one run without waiting for the disk, and says how much of it is safe.
+//! - [`Writer`]: records the events of one run without waiting for the disk, and reports how many of them are on the disk.
 //! - [`Estimate`]: what earlier successes of the same command needed.
 //! - [`report`]: one run as one HTML file.
 //!

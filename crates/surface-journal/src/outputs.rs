@@ -1,11 +1,13 @@
-//! Which files are whole: made by a job that succeeded, and what they looked like then.
+//! Which files are complete: made by a job that succeeded, and their size and time then.
+//!
+//! Room: driver.
 //!
 //! # Invariant
-//! A file is known as whole only between the success of the job that made it and the next start of a job that declares it. In doubt it is not.
+//! A file counts as complete only between the success of the job that made it and the next start of a job that declares it. In doubt it does not.
 //!
 //! # Why it holds
-//! A job that starts marks its files as incomplete, one that succeeds as whole, with size and time of the file; both are events of its run, in
-//! their order. A start that a crash kept from the disk is found out by the look of the file: [`Output::is_as_made`].
+//! A job that starts marks its files as incomplete, one that succeeds as complete, with size and time of the file; both are events of its run, in
+//! their order. A start that did not reach the disk before a crash is detected by the stamp of the file: [`Output::is_as_made`].
 
 use std::path::PathBuf;
 
@@ -35,14 +37,14 @@ pub struct Output {
     pub fingerprint: u64,
     /// Whether that command succeeded.
     pub is_whole: bool,
-    /// What it looked like then; None for a folder.
+    /// Its stamp then; `None` for a folder.
     pub stamp: Option<FileStamp>,
     /// A number for what the command read, taken when it started; None if that is not known.
     pub inputs: Option<u64>,
 }
 
 impl Output {
-    /// Whether a file that looks like this is the one that the command left.
+    /// Whether a file with this stamp is the one that the command left.
     pub fn is_as_made(&self, now: Option<FileStamp>) -> bool {
         self.is_whole && self.stamp == now
     }
@@ -55,9 +57,9 @@ pub struct Outputs {
     pub fingerprint: u64,
     /// Whether it has succeeded.
     pub is_whole: bool,
-    /// A number for what the command is going to read; said at its start.
+    /// A hash of what the command is going to read; set at its start.
     pub inputs: Option<u64>,
-    /// Where, absolute; and what they look like after a success.
+    /// Absolute paths, and their stamps after a success.
     pub files: Vec<(PathBuf, Option<FileStamp>)>,
 }
 

@@ -1,10 +1,12 @@
-//! Where runs begin, are taken over, and end.
+//! How runs begin, are taken over by another process, and end.
+//!
+//! Room: driver.
 //!
 //! # Invariant
 //! A run that `begin` returned is on the disk with all its jobs; a `begin` that failed leaves nothing.
 //!
 //! # Why it holds
-//! Run and jobs are one transaction that is synced. The folder and its lock come first, so nobody can take the run between;
+//! Run and jobs are one transaction that is synced. The folder and its lock come first, so no other process can take the run in between;
 //! a failure removes the folder.
 
 use std::fs;
@@ -18,7 +20,7 @@ use crate::history::group_fingerprint;
 use crate::stored::{now_ms, path_out};
 use crate::{JobRow, Journal, JournalError, NewRun, Options, Outcome, RunId, RunLock, Writer, dirs};
 
-/// A run that goes on under a new process.
+/// A run that continues under a new process.
 #[derive(Debug)]
 pub struct Reopened {
     /// The right to write it.
@@ -30,7 +32,7 @@ pub struct Reopened {
 }
 
 impl Journal {
-    /// Begins a run: it is on the disk, with all its jobs queued, and in the hands of the caller.
+    /// Begins a run: it is on the disk, with all its jobs queued, and the caller holds its lock.
     ///
     /// # Errors
     /// If it cannot be written; then nothing of it is there.
@@ -42,12 +44,12 @@ impl Journal {
             Ok(lock)
         });
         if begun.is_err() {
-            let _ = fs::remove_dir_all(&folder); // the first error is the one to tell
+            let _ = fs::remove_dir_all(&folder); // the first error is reported
         }
         begun
     }
 
-    /// A folder nobody has makes an id nobody has.
+    /// A folder that did not exist makes an id that is not in use.
     fn new_folder(&self) -> Result<(RunId, PathBuf), JournalError> {
         let mut taken = 0;
         loop {
@@ -55,7 +57,7 @@ impl Journal {
             let folder = self.folder(&id);
             match dirs::make_folder(&folder, false) {
                 Ok(()) if self.seq(&id)?.is_none() => return Ok((id, folder)),
-                // A run whose folder somebody removed by hand: its logs are gone, its rows are not.
+                // The folder of a run was removed by hand: its logs are gone, its rows are not.
                 Ok(()) => taken += 1,
                 Err(JournalError::Io { source, .. })
                     if source.kind() == std::io::ErrorKind::AlreadyExists && taken < 1_000 =>
@@ -73,7 +75,7 @@ impl Journal {
     /// If there is no such run, or another process holds it.
     pub fn reopen(&self, run: &RunId, pid: u32) -> Result<Reopened, JournalError> {
         let folder = self.folder(run);
-        // Looked for before and after: a folder must not be made for a run that is not there, and a run may be pruned just now.
+        // Checked before and after: a folder must not be created for a run that does not exist, and a run may be pruned meanwhile.
         self.require(run)?;
         dirs::make_folder(&folder.join("logs"), true)?;
         dirs::check_owner(&folder)?;
@@ -117,7 +119,7 @@ impl Journal {
         Writer::start(&dirs::database(self.dir()), run.clone(), seq, options)
     }
 
-    /// Says how a run ended. With a writer at work, use [`Writer::finish`], which waits for its events first.
+    /// Records how a run ended. With an active writer, use [`Writer::finish`], which waits for its events first.
     ///
     /// # Errors
     /// If it cannot be written.

@@ -1,4 +1,6 @@
-//! The shape of the database, and how an older one becomes the present one.
+//! The schema of the database, and its migrations.
+//!
+//! Room: driver.
 //!
 //! # Invariant
 //! A database is at one of the versions in `STEPS`, completely: each step and its new number are one transaction. We never
@@ -19,12 +21,12 @@ use crate::JournalError;
 /// "Burs": SQLite keeps it in the file's header, so that we know our own.
 const APPLICATION: i32 = 0x4275_7273;
 
-/// How long one process waits for another before it says so. Inserting a million jobs takes some ten seconds.
+/// How long one process waits for another before it fails. Inserting a million jobs takes some ten seconds.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// From version n to n + 1.
 const STEPS: &[&str] = &[
-    // 1. `jobs` is what was asked for and never changes; `latest` is how it stands and is written at every move, so it is narrow.
+    // 1. `jobs` is what was asked for and never changes; `latest` is the current state and is written at every move, so it is narrow.
     "CREATE TABLE runs (
         seq INTEGER PRIMARY KEY AUTOINCREMENT,
         id TEXT NOT NULL UNIQUE,
@@ -114,7 +116,7 @@ pub(crate) fn open(file: &Path) -> Result<Connection, JournalError> {
     open_with(file, STEPS)
 }
 
-/// A file that looks like somebody else's may be one that another process is just making: it is looked at again for so long.
+/// A file that looks like that of another program may be one that another process is just creating: it is checked again for this long.
 const RECHECK_TIMEOUT: Duration = Duration::from_millis(500);
 
 fn open_with(file: &Path, steps: &[&str]) -> Result<Connection, JournalError> {
@@ -133,8 +135,8 @@ fn try_open(file: &Path, steps: &[&str]) -> Result<Connection, JournalError> {
     let failed = |error| JournalError::sqlite(file, error);
     let mut connection = Connection::open(file).map_err(failed)?;
     connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
-    // Before anything is written: a file that is not ours stays as it is. In one transaction: another process may be making the database just now, and half of
-    // what it did would look like somebody else's.
+    // Before anything is written: a file that is not ours stays as it is. In one transaction: another process may be creating the database just now, and half of
+    // what it did would look like the database of another program.
     let look = connection.unchecked_transaction().map_err(failed)?;
     check_owner(&look, file, steps.len())?;
     drop(look);
@@ -150,7 +152,7 @@ fn try_open(file: &Path, steps: &[&str]) -> Result<Connection, JournalError> {
 
 /// Opens a database that cannot be written, as it is now.
 ///
-/// SQLite itself writes beside a database that it reads, to know of others who write. Where it cannot, what lies there is read as a file that
+/// SQLite itself writes beside a database that it reads, to know of other writers. Where it cannot, the file is read as one that
 /// does not change; and if there is a log beside it that was not yet taken over, both are copied.
 pub(crate) fn open_to_read(file: &Path) -> Result<(Connection, Option<TempDir>), JournalError> {
     let failed = |error| JournalError::sqlite(file, error);
@@ -237,7 +239,7 @@ fn migrate(connection: &mut Connection, file: &Path, steps: &[&str]) -> Result<(
         return Ok(()); // the usual case takes no lock
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
-    // Again, now that nobody else can: another process may have been quicker.
+    // Again, under the lock: another process may have been quicker.
     let version = check_owner(&transaction, file, steps.len())?;
     for step in &steps[version..] {
         transaction.execute_batch(step).map_err(failed)?;

@@ -1,13 +1,15 @@
 //! The file of records, and its lock.
 //!
+//! Room: driver.
+//!
 //! # Invariant
-//! Whoever reads or writes records holds the lock of the file that new runs open.
+//! A process reads or writes records only while it holds the lock of the file that new runs open.
 //!
 //! # Why it holds
-//! The lock is the kernel's (`flock`): it goes with the process that held it. After taking it we look whether the file still has a name; if somebody removed it, new
-//! runs would open another one, and so do we.
+//! The lock is `flock`: the kernel releases it when its holder dies. After taking it we check that the file still has a name. If the file was removed, new
+//! runs would open another one, so we open that one, too.
 //!
-//! A file without records is as good as none: every run writes its own again when it does not find it.
+//! A file without records is as good as none: each run writes its record again if it is missing.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -94,11 +96,11 @@ pub(crate) struct Table<'a> {
 }
 
 impl Table<'_> {
-    /// Every record, with its place. What is no record is passed over.
+    /// Every record, with its slot. Slots without a valid record are skipped.
     pub(crate) fn read(&mut self) -> io::Result<Vec<(usize, Record)>> {
         let mut filled = 0;
         loop {
-            // One place more than there was last time: if that stays empty, this was all.
+            // One slot more than last time: if it stays empty, all of the file was read.
             if self.bytes.len() < filled + BYTES {
                 self.bytes.resize(filled + BYTES, 0);
             }
@@ -129,7 +131,7 @@ impl Table<'_> {
         self.file.write_all_at(&[0; BYTES], (slot * BYTES) as u64)
     }
 
-    /// Gives back the places behind the last record.
+    /// Truncates the file after the last record.
     pub(crate) fn trim(&mut self, used: usize) -> io::Result<()> {
         self.bytes.truncate((used + 1) * BYTES);
         self.file.set_len((used * BYTES) as u64)

@@ -1,22 +1,24 @@
-//! What others use, and what is kept for those who have waited too long.
+//! What other runs use, and what is reserved for a run that has waited too long.
+//!
+//! Room: decisions.
 //!
 //! # Invariant
-//! Once a run has waited longest, and for three aging intervals, nothing starts elsewhere that would keep its job from starting.
+//! Once a run has waited longest, and for three aging intervals, no other run starts a job that would keep its job from starting.
 //!
 //! # Why it holds
-//! Its job starts when what all others hold leaves room for it under *its* limit. So for everybody else what it wants counts as held,
-//! and its limit as theirs where it is lower. Younger waiters give way to it, it gives way to nobody, and all see the same ages.
+//! Its job starts when what all others hold leaves room for it under *its* limit. So for every other run what it wants counts as held,
+//! and its limit replaces theirs where it is lower. Younger waiters yield to it, it yields to none, and all runs see the same ages.
 //!
-//! A run that was stopped (Ctrl-Z) can start nothing: nothing is kept for it.
+//! A run that is stopped (Ctrl-Z) can start nothing: nothing is reserved for it.
 
 use sched_jobs::{CardUse, Others};
 
 use crate::record::{Amounts, CPU, Named, RAM, Record, VRAM, Want};
 
-/// More than any limit, and small enough to be added up.
+/// More than any limit, and small enough to be summed.
 pub(crate) const TOO_MUCH: u64 = u64::MAX / 16;
 
-/// Our side of the comparison.
+/// This run, for the comparison.
 #[derive(Debug)]
 pub(crate) struct OwnRun<'a> {
     pub(crate) id: u64,
@@ -29,7 +31,7 @@ pub(crate) struct OwnRun<'a> {
     pub(crate) cards: &'a [(String, u64)],
 }
 
-/// Others that hold so much that nothing of ours can start.
+/// Others that hold so much that no job of ours can start.
 pub(crate) fn closed(own_run: &OwnRun<'_>) -> Others {
     Others {
         running: 1,
@@ -43,7 +45,7 @@ pub(crate) fn closed(own_run: &OwnRun<'_>) -> Others {
     }
 }
 
-/// The run we must give way to, if any.
+/// The overdue run to yield to, if there is one.
 pub(crate) fn overdue<'a>(
     own_run: &OwnRun<'_>,
     others: &'a [(usize, Record)],
@@ -61,19 +63,19 @@ pub(crate) fn overdue<'a>(
     overdue.into_iter().find(|(run, _)| !is_stopped(run.pid))
 }
 
-/// What counts as held by others: what they hold, and what is kept for `elder`.
+/// What counts as held by others: what they hold, and what is reserved for `overdue`.
 pub(crate) fn count(own_run: &OwnRun<'_>, others: &[(usize, Record)], overdue: Option<(&Record, Want)>) -> Others {
     if overdue.is_some_and(|(_, want)| want.alone) {
         return closed(own_run);
     }
     let sum = |part: usize| others.iter().fold(0_u64, |sum, (_, run)| sum.saturating_add(run.held[part]));
     let with_kept = |held: u64, wanted: u64, limit: u64, its_limit: u64| {
-        // Under its limit, not ours, it must find room: where its limit is lower, so much less is there for us.
+        // It must find room under its limit, not ours: where its limit is lower, there is that much less for us.
         let stricter = limit.saturating_sub(its_limit);
         if wanted == 0 { held } else { held.saturating_add(wanted).saturating_add(stricter) }.min(TOO_MUCH)
     };
     let plain = |part: usize| match overdue {
-        // A soft limit of 0 is none: it cannot want for it.
+        // A soft limit of 0 is no limit: it cannot wait for that resource.
         Some((run, want)) if run.limit[part] > 0 => {
             with_kept(sum(part), want.amounts[part], own_run.limit[part], run.limit[part])
         }
@@ -89,7 +91,7 @@ pub(crate) fn count(own_run: &OwnRun<'_>, others: &[(usize, Record)], overdue: O
         };
         (name.clone(), held)
     });
-    // Which cards it will get is not known, so all of them are left to it. Else small jobs elsewhere would take turns on each.
+    // Which cards it will get is not known, so all of them are reserved for it. Otherwise small jobs of other runs would take turns on each.
     let all_kept = overdue.is_some_and(|(_, want)| want.cards);
     let cards = own_run.cards.iter().map(|(_, number)| {
         let held = others.iter().fold(0_u64, |sum, (_, run)| sum.saturating_add(run.held_of(*number)));
@@ -97,7 +99,7 @@ pub(crate) fn count(own_run: &OwnRun<'_>, others: &[(usize, Record)], overdue: O
     });
     let running: u64 = others.iter().fold(0, |sum, (_, run)| sum.saturating_add(run.running));
     Others {
-        // With somebody to give way to, we are not alone: no job may exceed the soft limits.
+        // With a run to yield to, we are not alone: no job may exceed the soft limits.
         running: usize::try_from(running).unwrap_or(usize::MAX).saturating_add(usize::from(overdue.is_some())),
         cpu_slots: plain(CPU),
         ram_mb: plain(RAM),

@@ -1,11 +1,13 @@
-//! A run among others: reads what they use, lets the scheduler choose, writes what it uses.
+//! One run among others: it reads what they use, lets the scheduler choose, and writes what it uses.
+//!
+//! Room: driver.
 //!
 //! # Invariant
 //! What our record says is at least what our jobs use.
 //!
 //! # Why it holds
-//! The scheduler chooses while we hold the lock, and starts nothing before we have written. If we cannot have the lock, or a place in the file, or
-//! cannot write, others seem to hold everything: then nothing starts, and the record, which says more than we use, stays.
+//! The scheduler chooses while we hold the lock, and starts nothing before we have written. If we do not get the lock, find no slot in the file, or
+//! cannot write, the others seem to hold everything. Then nothing starts, and the record, which says more than we use, stays.
 
 use core::fmt;
 use core::time::Duration;
@@ -38,7 +40,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The usual ones: the user's folder, memory as the system tells it, and no video memory known.
+    /// The usual settings: the user's folder, memory as the system reports it, and no video memory.
     pub fn new(config: &Config) -> Self {
         let interval = Some(config.aging.interval).filter(|interval| !interval.is_zero());
         Self {
@@ -56,14 +58,14 @@ impl Settings {
         }
     }
 
-    /// How much memory could be free at most, in MB. A job that needs no more waits until it is, also if nothing else of ours runs.
+    /// How much memory can be free at most, in MB. A job that needs no more waits until it is free, also if no other job of ours runs.
     pub fn most_mb(mut self, mb: Option<u64>) -> Self {
         self.most_mb = mb;
         self
     }
 
-    /// Jobs outlive their run, and are kept in `folder`, which is this run's alone; `is_alive` tells of any such folder whether something in it still runs. What a killed
-    /// run held is then counted until that is over.
+    /// Jobs outlive their run. Their keepers are in `folder`, which belongs to this run alone. `is_alive` says of any such folder whether a job of it still runs. What a killed
+    /// run held is then counted until that ends.
     pub fn jobs_outlive_it(
         mut self,
         folder: impl Into<PathBuf>,
@@ -73,7 +75,7 @@ impl Settings {
         self
     }
 
-    /// Another folder. Runs share with those that have the same.
+    /// Another folder. Runs with the same folder share.
     pub fn folder(mut self, path: impl Into<PathBuf>) -> Self {
         self.folder = path.into();
         self
@@ -85,21 +87,21 @@ impl Settings {
         self
     }
 
-    /// How much memory the system could give now, in MB; `None` if it does not tell. Asked at most ten times a second, under the
-    /// scheduler's lock: must not call back.
+    /// How much memory the system could give now, in MB; `None` if it does not report it. Called at most ten times a second, under the
+    /// scheduler's lock: it must not call back.
     pub fn available_mb(mut self, ask: impl FnMut() -> Option<u64> + Send + 'static) -> Self {
         self.sources.available_mb = Box::new(ask);
         self
     }
 
-    /// How much of the memory that running jobs were promised they really use, in MB: of each job at most its promise. Asked as
+    /// How much of the memory that running jobs were promised they really use, in MB: of each job at most its promise. Called as
     /// `available_mb` is.
     pub fn resident_mb(mut self, ask: impl FnMut() -> u64 + Send + 'static) -> Self {
         self.sources.resident_mb = Box::new(ask);
         self
     }
 
-    /// Video memory: for each card its id, how much it has and how much is used, in MB. Asked as `available_mb` is.
+    /// Video memory: for each card its id, how much it has and how much is used, in MB. Called as `available_mb` is.
     pub fn vram_mb(mut self, ask: impl FnMut() -> Vec<(String, u64, u64)> + Send + 'static) -> Self {
         self.sources.vram_mb = Box::new(ask);
         self
@@ -112,21 +114,21 @@ impl fmt::Debug for Settings {
     }
 }
 
-/// A run among others. Give it to [`Builder::neighbours`](sched_jobs::Builder::neighbours). Dropped, it gives back what it held.
+/// One run among others. Pass it to [`Builder::neighbours`](sched_jobs::Builder::neighbours). Dropping it gives back what it held.
 #[derive(Debug)]
 pub struct SharedBudget {
     file: BudgetFile,
     notifier: Arc<Shared>,
     watches: Watches,
-    /// Tells whether jobs of a dead run still run.
+    /// Says whether jobs of a dead run still run.
     is_alive: Option<IsAlive>,
     most_mb: Option<u64>,
     memory: Memory,
     overdue_after_ns: u64,
-    /// Our record, as it should stand in the file.
+    /// Our record, as it should be in the file.
     record: Record,
     named: Vec<(String, u64, u64)>,
-    /// Our graphics cards: their ids and numbers. In records they stand behind what is named.
+    /// Our graphics cards: their ids and numbers. In records they follow the named resources.
     cards: Vec<(String, u64)>,
     /// The job that waits for others, and since when.
     waiting: Option<(JobId, u64)>,
@@ -151,7 +153,7 @@ pub fn join(settings: Settings) -> Result<(SharedBudget, Notifier), JoinError> {
     let cards: Vec<(String, u64)> = limits.gpus.iter().map(|gpu| (gpu.id.clone(), number_of_card(&gpu.id))).collect();
     let entries = named.iter().map(|&(_, name, limit)| Named { name, held: 0, wanted: 0, limit });
     let entries = entries.chain(cards.iter().map(|&(_, name)| Named { name, held: 0, wanted: 0, limit: 0 }));
-    // Where cards are known, what counts is on them.
+    // Where cards are known, their memory counts.
     let vram_mb = if cards.is_empty() { limits.vram_mb } else { 0 };
     let record = Record {
         id,
@@ -166,7 +168,7 @@ pub fn join(settings: Settings) -> Result<(SharedBudget, Notifier), JoinError> {
         named: entries.collect(),
     };
     let beside = file.folder().try_clone().map_err(failed)?;
-    // Bells of runs that died unseen are removed here. Ours is hung up under the same lock, and our record written: nobody who joins meanwhile takes it for one.
+    // Socket files of runs that died are removed here. Ours is created under the same lock, and our record is written: no run that joins meanwhile takes it for a dead one.
     let notifier = {
         let table = file.lock();
         let notifier = Shared::new(&beside, id).map_err(failed)?;
@@ -174,13 +176,13 @@ pub fn join(settings: Settings) -> Result<(SharedBudget, Notifier), JoinError> {
             && let Ok(runs) = table.read()
             && let Some(slot) = free_slot(&runs)
         {
-            // No others would see what we hold, so nothing of ours could ever start: to run without sharing is better, and the caller says so.
+            // Without a record the others would not see what we hold, so nothing of ours could ever start. Running without sharing is better, and the caller says so.
             table.write(slot, &record).inspect_err(|_| notifier.remove(id)).map_err(failed)?;
             let known: Vec<u64> = runs.iter().map(|(_, run)| run.id).chain([id]).collect();
             notifier.remove_all_but(&known);
             keeper_dir::remove_all_but(notifier.folder(), &known);
             if let Some((own, _)) = &keeper_dir {
-                // An earlier life of this run: what its jobs hold is ours to count now.
+                // An earlier process of this run: what its jobs hold is counted by us now.
                 for (slot, run) in
                     runs.iter().filter(|(_, run)| keeper_dir::of(notifier.folder(), run.id).as_ref() == Some(own))
                 {
@@ -221,9 +223,9 @@ fn new_id(pid: u32, start: u64) -> u64 {
     })
 }
 
-/// The first place without a record.
+/// The first slot without a record.
 fn free_slot(runs: &[(usize, Record)]) -> Option<usize> {
-    // In the order of the file, so the first that does not stand at its own index comes after a gap.
+    // Records are in the order of the file, so the first one that is not at its own index comes after a gap.
     let gap = runs.iter().enumerate().find(|(at, (slot, _))| at != slot).map_or(runs.len(), |(at, _)| at);
     Some(gap).filter(|slot| *slot < RUNS_MAX)
 }
@@ -262,26 +264,26 @@ impl SharedBudget {
         for (slot, run) in runs.iter_mut().filter(|(slot, _)| dead.contains(slot)).collect::<Vec<_>>() {
             let keeper_dir = keeper_dir::of(self.notifier.folder(), run.id);
             if keeper_dir.zip(self.is_alive.as_ref()).is_some_and(|(keeper_dir, is_alive)| (is_alive.0)(&keeper_dir)) {
-                // Its jobs still hold what it held. Its wants are void.
+                // Its jobs still hold what it held. It wants nothing more.
                 run.forget_wants();
                 dead.retain(|dead| *dead != *slot);
                 some_outlived = true;
             }
         }
         for slot in &dead {
-            let _ = table.clear(*slot); // else it is found dead once more
+            let _ = table.clear(*slot); // if it fails, the next run finds it dead again
         }
         let (gone, others): (Vec<_>, Vec<_>) = runs.into_iter().partition(|(slot, _)| dead.contains(slot));
         let slot = match &own {
             Some((slot, _)) => *slot,
-            // Ours was lost, or never fitted in. The place of a dead run will do.
+            // Our record was lost, or found no slot. The slot of a dead run will do.
             None => match gone.first() {
                 Some((slot, _)) => *slot,
                 None => free_slot(&others).ok_or_else(|| std::io::Error::other("as many runs as fit"))?,
             },
         };
         if own.is_none() {
-            // Before anything is chosen: what we hold must not be added to by somebody who does not see it.
+            // Before anything is chosen: another run must not add to what we hold without seeing it.
             table.write(slot, &self.record)?;
         }
 
@@ -323,7 +325,7 @@ impl SharedBudget {
         let lacks_memory = usage
             .lacks_memory
             .then(|| others.iter().filter(|(_, run)| run.running > 0).map(|(_, run)| run.id).collect());
-        // An elder that is stopped, or resumed, tells nobody; nor do jobs that outlived their run.
+        // An overdue run that is stopped or resumed sends no notification; nor do jobs that outlived their run.
         let recheck = lacks_memory.or_else(|| (overdue.is_some() || some_outlived).then(Vec::new));
         let processes = if self.record.waits { self.watches.descriptors() } else { Vec::new() };
         self.notifier.watch(processes, recheck.filter(|_| self.record.waits));
@@ -332,7 +334,7 @@ impl SharedBudget {
 }
 
 impl Record {
-    /// The record of the same run when it uses and wants this.
+    /// The record of the same run with this usage and these wants.
     fn after(&self, usage: &Usage, since: Option<u64>, resident_mb: u64) -> Self {
         let amount = |all: &[(String, u64)], number: u64| {
             all.iter().find(|(name, _)| number_of(name) == number).map_or(0, |(_, amount)| *amount)
@@ -373,7 +375,7 @@ impl Drop for SharedBudget {
             && let Ok(mut runs) = table.read()
         {
             if let Some(at) = runs.iter().position(|(_, run)| run.id == self.record.id) {
-                // Should it fail: whoever reads it later finds our process gone.
+                // If it fails, the next reader finds that our process is gone.
                 let _ = table.clear(runs.remove(at).0);
             }
             let _ = table.trim(runs.last().map_or(0, |(slot, _)| slot + 1));

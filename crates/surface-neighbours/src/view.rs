@@ -1,4 +1,6 @@
-//! All runs of this user, as their records say.
+//! All runs of this user, from their records.
+//!
+//! Room: interface.
 
 use std::path::Path;
 use std::time::Duration;
@@ -21,7 +23,7 @@ pub struct Run {
     pub cpu_slots: u64,
     /// Memory they were promised, in MB.
     pub ram_mb: u64,
-    /// How much of it they really use, when it last looked.
+    /// How much of it they really use, as last measured.
     pub resident_mb: u64,
     /// Video memory they were promised, in MB.
     pub vram_mb: u64,
@@ -32,7 +34,7 @@ pub struct Run {
 /// The runs of this user that are alive.
 ///
 /// # Errors
-/// If the folder of the ledger is not ours, or cannot be read.
+/// If the folder of the budget file belongs to another user, or cannot be read.
 pub fn runs() -> Result<Vec<Run>, JoinError> {
     runs_in(&dir::default_dir())
 }

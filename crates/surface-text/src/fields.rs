@@ -1,6 +1,6 @@
 //! How one value of a field is read.
 //!
-//! Room: surface. Knows fields one by one; which there are, and how they belong together, is known to those who read a kind of file.
+//! Room: surface. Knows fields one by one; knows nothing of which fields a kind of file has.
 //!
 //! # Invariant
 //! A value of the wrong type or beyond its limit gives `None` and one problem that names the value and shows a right one.
@@ -9,7 +9,7 @@ use crate::problem::{Report, Span};
 use crate::tree::{Node, Table, Value};
 use crate::units;
 
-/// A value and where it was written.
+/// A value and its location in the file.
 #[derive(Clone, Debug)]
 pub struct Spanned<T> {
     /// Where.
@@ -46,7 +46,7 @@ pub struct Values<'t> {
 }
 
 impl<'t> Values<'t> {
-    /// What was written at a place, for a message.
+    /// The text at a location, for a message.
     pub fn written(&self, at: &Span) -> String {
         units::clip(self.source.get(at.clone()).unwrap_or_default())
     }
@@ -66,7 +66,7 @@ impl<'t> Values<'t> {
             return None;
         };
         if text.contains('\0') {
-            let message = format!("`{}` has a character 0 in it, and no program can take that", field.name);
+            let message = format!("`{}` has a NUL character in it, which no program can take", field.name);
             self.report.add(&node.at, message, "remove `\\u0000`");
             return None;
         }
@@ -121,8 +121,8 @@ impl<'t> Values<'t> {
             Ok(number) if (least..=most).contains(&number) => Some(number),
             _ => {
                 let limit =
-                    if number < i128::from(least) { format!("least is {least}") } else { format!("most is {most}") };
-                let message = format!("`{}` is {}, and the {limit}", field.name, self.written(&node.at));
+                    if number < i128::from(least) { format!("minimum is {least}") } else { format!("limit is {most}") };
+                let message = format!("`{}` is {}, but the {limit}", field.name, self.written(&node.at));
                 self.report.add(&node.at, message, format!("write a number from {least} to {most}"));
                 None
             }
@@ -139,7 +139,7 @@ impl<'t> Values<'t> {
             Value::Text(text) => match units::megabytes(text) {
                 Ok(mb) => Some(mb),
                 Err(why) => {
-                    let message = format!("`{}` is {}, which is no size: {why}", field.name, self.written(&node.at));
+                    let message = format!("`{}` is {}, which is not a size: {why}", field.name, self.written(&node.at));
                     self.report.add(&node.at, message, "write \"512 MB\", \"1.5 GiB\", or a plain number of MB");
                     None
                 }
@@ -165,7 +165,7 @@ impl<'t> Values<'t> {
         match units::millis(&text) {
             Ok(ms) => Some(ms),
             Err(why) => {
-                let message = format!("`{}` is {}, which is no duration: {why}", field.name, self.written(&node.at));
+                let message = format!("`{}` is {}, which is not a duration: {why}", field.name, self.written(&node.at));
                 self.report.add(&node.at, message, "write \"250ms\", \"10s\", \"1h30m\", or a plain number of seconds");
                 None
             }

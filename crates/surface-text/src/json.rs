@@ -1,12 +1,12 @@
 //! JSON as the same tree as TOML.
 //!
-//! Room: surface. Knows syntax; what a file means is for those who read the tree.
+//! Room: surface. Knows syntax; knows nothing of what a file means.
 //!
 //! # Invariant
 //! It recurses at most [`Dialect::json_depth`] deep, reads each byte a bounded number of times, and refuses a key written twice.
 //!
 //! # Why not serde_json
-//! It does not say where a value stands, and of two equal keys it keeps the last.
+//! It does not report the location of a value, and of two equal keys it keeps the last.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -29,9 +29,9 @@ pub(crate) fn json<'t>(text: &'t str, dialect: &Dialect, report: &mut Report) ->
     let table = reader.value(0).and_then(|node| {
         reader.space();
         match node.value {
-            _ if reader.at < text.len() => Err(reader.error("something stands after the end", "remove it")),
+            _ if reader.at < text.len() => Err(reader.error("there is text after the end", "remove it")),
             Value::Table(table) => Ok(table),
-            _ => Err(SyntaxError(node.at, "this is no table".to_owned(), dialect.shape)),
+            _ => Err(SyntaxError(node.at, "this is not a table".to_owned(), dialect.shape)),
         }
     });
     table.unwrap_or_else(|SyntaxError(at, message, help)| {
@@ -81,7 +81,7 @@ impl<'t> Reader<'t> {
                     self.at += word.len();
                     if word == "null" { Value::Null } else { Value::Flag(word == "true") }
                 }
-                None => return Err(self.error("this is no value", "text is in double quotes")),
+                None => return Err(self.error("this is not a value", "text is in double quotes")),
             },
         };
         Ok(Node { at: start..self.at, value })
@@ -98,7 +98,7 @@ impl<'t> Reader<'t> {
             self.space();
             let start = self.at;
             if self.peek() != Some(b'"') {
-                return Err(self.error("here should be a key", "keys are in double quotes"));
+                return Err(self.error("expected a key", "keys are in double quotes"));
             }
             let key = self.string()?;
             let at = start..self.at;
@@ -107,7 +107,7 @@ impl<'t> Reader<'t> {
                 return Err(SyntaxError(at, message, "remove one of the two, or give it another name"));
             }
             if !self.eat(b':') {
-                return Err(self.error("here should be `:`", "a key and its value are \"key\": value"));
+                return Err(self.error("expected `:`", "a key and its value are \"key\": value"));
             }
             let node = self.value(depth + 1)?;
             entries.push(Entry { key, at, node });
@@ -115,7 +115,7 @@ impl<'t> Reader<'t> {
                 return Ok(Table { entries });
             }
             if !self.eat(b',') {
-                return Err(self.error("here should be `,` or `}`", "separate entries by commas"));
+                return Err(self.error("expected `,` or `}`", "separate entries by commas"));
             }
         }
     }
@@ -132,7 +132,7 @@ impl<'t> Reader<'t> {
                 return Ok(items);
             }
             if !self.eat(b',') {
-                return Err(self.error("here should be `,` or `]`", "separate values by commas"));
+                return Err(self.error("expected `,` or `]`", "separate values by commas"));
             }
         }
     }
@@ -152,7 +152,7 @@ impl<'t> Reader<'t> {
             Ok(number) => Ok(Value::Decimal(number)),
             Err(_) => Err(SyntaxError(
                 start..self.at,
-                format!("`{}` is no number", crate::units::clip(text)),
+                format!("`{}` is not a number", crate::units::clip(text)),
                 "write 1 or 1.5",
             )),
         }
@@ -183,7 +183,7 @@ impl<'t> Reader<'t> {
                     let c = self.escape()?;
                     text.push(c);
                 }
-                _ => return Err(self.error("this text goes over the end of its line", "write \\n for a new line")),
+                _ => return Err(self.error("this text continues over the end of its line", "write \\n for a new line")),
             }
         }
     }

@@ -1,9 +1,9 @@
 //! What is wrong with a file, where, and what to write instead.
 //!
-//! Room: surface, values only.
+//! Room: values.
 //!
 //! # Invariant
-//! Every problem found is told, in the order of the file, up to a number a person reads; the rest is counted.
+//! Every problem found is reported, in the order of the file, up to a number a person reads; the rest is counted.
 //!
 //! # Why not the whole file as miette's source
 //! A problem outlives the text. It keeps its own line, so a report of a 64 MiB file is as small as any other.
@@ -36,9 +36,9 @@ pub struct Location {
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The file, as it was named by whoever asked for it.
+    /// The file, as the caller named it.
     pub file: String,
-    /// Where; `None` if it is no place in the text, such as a file that is not there.
+    /// Where; `None` if the problem has no location in the text, such as a missing file.
     pub location: Option<Location>,
     /// What is wrong: names the value and the limit.
     pub message: String,
@@ -101,7 +101,7 @@ impl SourceCode for Excerpt {
         lines_before: usize,
         lines_after: usize,
     ) -> Result<Box<dyn SpanContents<'a> + 'a>, MietteError> {
-        // Without lines around it is asked for the place of a label, else for what to show.
+        // Without lines around it miette asks for the location of a label, otherwise for what to show.
         let from = if lines_before + lines_after == 0 { span.offset() } else { 0 };
         let before = self.text.get(..from).ok_or(MietteError::OutOfBounds)?;
         let column = self.column + before.chars().count();
@@ -111,7 +111,7 @@ impl SourceCode for Excerpt {
     }
 }
 
-/// A problem without its place and its help, which miette shows apart.
+/// A problem without its location and its help, which miette shows separately.
 #[derive(Debug)]
 struct Message<'a>(&'a Problem);
 
@@ -155,7 +155,7 @@ pub struct Problems {
 }
 
 impl Problems {
-    /// One problem with a file that is no place in its text.
+    /// One problem with a file that has no location in its text.
     pub fn of_file(file: &str, message: impl Into<String>, help: impl Into<String>) -> Self {
         Self { list: vec![Problem::new(file, &message.into(), &help.into())], uncounted: 0 }
     }
@@ -171,7 +171,7 @@ impl Problems {
         self.list.len() + self.uncounted
     }
 
-    /// For a terminal: each problem with its line of the file, the place underlined.
+    /// For a terminal: each problem with its line of the file, the location underlined.
     pub fn pretty(&self, colour: bool) -> String {
         let theme = if colour { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
         let handler = GraphicalReportHandler::new_themed(theme).with_links(false);
@@ -180,7 +180,7 @@ impl Problems {
             if problem.excerpt.is_none() {
                 text.push_str(&format!("{}:\n", problem.file));
             }
-            // Writing into a string does not fail; should miette, the plain line says the same.
+            // Writing into a string does not fail. If miette fails, the plain line says the same.
             if handler.render_report(&mut text, &Message(problem)).is_err() {
                 text.push_str(&format!("{problem}\n"));
             }
@@ -192,7 +192,7 @@ impl Problems {
     fn rest(&self) -> String {
         match self.uncounted {
             0 => String::new(),
-            more => format!("and {more} more problems; mend these first"),
+            more => format!("and {more} more problems; fix these first"),
         }
     }
 }
@@ -230,7 +230,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Notes what is wrong at a place, and the way out.
+    /// Notes what is wrong at a location, and the way out.
     pub fn add(&mut self, at: &Span, message: impl Into<String>, help: impl Into<String>) {
         if self.is_full() {
             self.uncounted += 1;

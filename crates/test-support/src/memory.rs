@@ -1,11 +1,13 @@
 //! What this process holds, as the kernel counts it. Linux only.
+//!
+//! Room: tests.
 
 use std::fs;
 
-/// Memory of this process that is in RAM.
+/// Resident memory of this process.
 ///
 /// # Panics
-/// If the kernel does not tell.
+/// If the kernel does not report it.
 pub fn resident_bytes() -> usize {
     // Not `statm`: that counts pages, and their size would have to be guessed.
     let status = fs::read_to_string("/proc/self/status").expect("the kernel tells about processes");

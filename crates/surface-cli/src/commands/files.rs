@@ -1,4 +1,6 @@
-//! `check`, `graph`, `report`: pictures of a file or of a run.
+//! `check`, `graph`, `report`: a file or a run as text, graph or HTML.
+//!
+//! Room: surface.
 
 use std::path::{Path, PathBuf};
 
@@ -24,13 +26,13 @@ pub(crate) struct Graph {
     picture: Picture,
 }
 
-/// Which run to report on.
+/// The run to report on.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Report {
     /// The run: `r-7f3a`, its beginning, or `latest`
     #[arg(default_value = "latest")]
     run: String,
-    /// Where to; `-` for stdout [default: bursar-RUN.html]
+    /// Output file; `-` for stdout [default: bursar-RUN.html]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -70,7 +72,7 @@ pub(crate) fn check(options: &Check) -> Result<Exit, Failure> {
 /// `bursar graph`
 pub(crate) fn draw(options: &Graph) -> Result<Exit, Failure> {
     let path = Path::new(&options.what);
-    // A file may be called like a run; a run is never in a folder.
+    // A file may have the name of a run; a run is never a path with folders.
     let plan = if is_run(&options.what) && !path.is_file() {
         let resolver = RunResolver::open()?;
         let run = resolver.run(&options.what)?;
@@ -104,7 +106,7 @@ pub(crate) fn report(options: &Report) -> Result<Exit, Failure> {
     let output = options.output.clone().unwrap_or(default);
     deliver(&html, Some(&output))?;
     if output != Path::new("-") {
-        let more = if run.status == Status::Running { "; the run goes on, so it is as of now" } else { "" };
+        let more = if run.status == Status::Running { "; the run is still active, so this is a snapshot" } else { "" };
         print(&format!("{}{more}\n", output.display()))?;
     }
     Ok(Exit::Success)

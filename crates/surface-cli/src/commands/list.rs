@@ -1,4 +1,6 @@
-//! `ps`, `runs`, `show`: what goes on, what went on, and how it stands.
+//! `ps`, `runs`, `show`: active runs, all runs, and one run.
+//!
+//! Room: surface.
 
 use std::time::Duration;
 
@@ -13,18 +15,18 @@ use crate::out::{json, now_ms, print, table};
 use crate::runs::{RunResolver, job_status, orphans};
 use crate::view::text::{clean, counted, megabytes, time};
 
-/// Jobs of a run that `ps` shows unless it is asked for all.
+/// Jobs of a run that `ps` shows without `--all`.
 const SHOWN: usize = 20;
-/// Interrupted runs whose sockets `ps` tidies up.
+/// Interrupted runs whose sockets `ps` cleans up.
 const TIDIED: usize = 20;
 
-/// What goes on.
+/// Options of `bursar ps`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Ps {
-    /// Every job of these runs, also those that have ended
+    /// All jobs of these runs, also those that have ended
     #[arg(short, long)]
     all: bool,
-    /// An array of objects, one for each run
+    /// One JSON array, with an object for each run
     #[arg(long)]
     json: bool,
 }
@@ -32,18 +34,18 @@ pub(crate) struct Ps {
 /// Which runs.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Runs {
-    /// At most so many, newest first
+    /// At most this many, newest first
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
     limit: usize,
-    /// Only those that stand so
+    /// Only runs with this status
     #[arg(long, value_enum)]
     status: Option<StatusFilter>,
-    /// An array of objects, one for each run
+    /// One JSON array, with an object for each run
     #[arg(long)]
     json: bool,
 }
 
-/// How a run stands.
+/// The status of a run.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum StatusFilter {
     Running,
@@ -68,12 +70,12 @@ pub(crate) struct Show {
     json: bool,
 }
 
-/// A run that goes on, for programs.
+/// An active run, for programs.
 #[derive(Serialize)]
 struct Live<'a> {
     #[serde(flatten)]
     run: &'a RunRow,
-    /// What the run itself says; absent if it does not answer.
+    /// What the run itself reports; absent if it does not answer.
     live: Option<&'a RunLine>,
     /// Jobs that outlived the run, which was interrupted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -92,13 +94,13 @@ pub(crate) fn ps(options: &Ps) -> Result<Exit, Failure> {
     let resolver = RunResolver::open()?;
     let gone = Filter { status: Some(Status::Interrupted), limit: Some(TIDIED), ..Filter::default() };
     for run in resolver.runs(gone)? {
-        let _ = remove_stale(&resolver.journal_of(&run.id).folder(&run.id)); // a courtesy: whoever resumes it does the same
+        let _ = remove_stale(&resolver.journal_of(&run.id).folder(&run.id)); // optional: a resume does the same
     }
     let mut lines: Vec<(RunRow, Option<RunLine>)> = Vec::new();
     for run in resolver.live()? {
         let limit = if options.all || options.json { None } else { Some(SHOWN) };
         let request = Request::Ps { all: options.all, limit };
-        // One that ends while we ask is simply not there.
+        // A run that ends while we ask is left out.
         let line =
             resolver.client(&run.id)?.and_then(|mut client| client.ask(request).ok()).and_then(|answer| answer.run);
         lines.push((run, line));
@@ -115,7 +117,7 @@ pub(crate) fn ps(options: &Ps) -> Result<Exit, Failure> {
         return Ok(Exit::Success);
     }
     if lines.is_empty() && orphaned.is_empty() {
-        crate::exit::say!("bursar: no run is going on; `bursar runs` lists those that were");
+        crate::exit::say!("bursar: no run is active; `bursar runs` lists past runs");
     }
     for (run, line) in &lines {
         print(&live_text(run, line.as_ref()))?;
@@ -123,8 +125,8 @@ pub(crate) fn ps(options: &Ps) -> Result<Exit, Failure> {
     for (run, jobs) in &orphaned {
         let (id, name, jobs) = (&run.id, clean(&run.name), orphans::names(jobs));
         print(&format!(
-            "{id}  {name}  interrupted, but jobs of it still run: {jobs}\n  \
-             `bursar run --resume {id}` goes on with them, `bursar cancel {id}` ends them\n"
+            "{id}  {name}  interrupted, but its jobs still run: {jobs}\n  \
+             `bursar run --resume {id}` continues them, `bursar cancel {id}` ends them\n"
         ))?;
     }
     Ok(Exit::Success)
@@ -135,7 +137,7 @@ fn live_text(run: &RunRow, line: Option<&RunLine>) -> String {
     let Some(line) = line else {
         let pid = run.pid;
         let why = match is_stopped(pid) {
-            true => format!("is stopped, as by Ctrl-Z; `kill -CONT {pid}` lets it go on"),
+            true => format!("is stopped (Ctrl-Z); `kill -CONT {pid}` continues it"),
             false => "does not answer".to_owned(),
         };
         return format!("{}  {name}  {}, but process {pid} {why}\n", run.id, run.status);
@@ -190,7 +192,7 @@ pub(crate) fn runs(options: &Runs) -> Result<Exit, Failure> {
         return Ok(Exit::Success);
     }
     if runs.is_empty() {
-        crate::exit::say!("bursar: there are no such runs; start one with `bursar run FILE`");
+        crate::exit::say!("bursar: no such runs; start one with `bursar run FILE`");
         return Ok(Exit::Success);
     }
     let mut rows = vec![["RUN", "NAME", "STATUS", "DONE", "BEGAN", "TOOK", "FILE"].map(str::to_owned).to_vec()];
@@ -251,8 +253,8 @@ pub(crate) fn show(options: &Show) -> Result<Exit, Failure> {
     rows.extend(shown.iter().map(|job| row_cells(job)));
     text.push_str(&table(&rows));
     text.push_str(match run.status {
-        Status::Interrupted => "\nIt was interrupted; go on with ",
-        Status::Failed | Status::Cancelled => "\nTry again what did not succeed with ",
+        Status::Interrupted => "\nIt was interrupted; resume it with ",
+        Status::Failed | Status::Cancelled => "\nRetry what did not succeed with ",
         _ => "",
     });
     match run.status {
@@ -284,7 +286,7 @@ fn row_cells(job: &JobRow) -> Vec<String> {
     ]
 }
 
-/// How long a run took, or has taken.
+/// How long a run took, or has taken so far.
 fn took(run: &RunRow, now: u64) -> String {
     let until = if run.status.is_live() { now } else { run.seen_ms };
     time(Duration::from_millis(until.saturating_sub(run.began_ms)))

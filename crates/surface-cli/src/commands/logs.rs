@@ -1,9 +1,11 @@
 //! `bursar logs [-f] JOB`: what a job printed.
 //!
-//! One command (`bursar run -- COMMAND`) has a log for each of its streams, and each is printed to its own.
+//! Room: surface.
 //!
-//! Following looks ten times a second whether the file grew, and twice a second whether the job has ended: an ended job's file is read
-//! once more after that was seen, so its last words are never missed.
+//! One command (`bursar run -- COMMAND`) has a log for each of its streams, and each is printed to the same stream.
+//!
+//! `-f` checks ten times a second whether the file grew, and twice a second whether the job has ended. The file is read
+//! once more after the end was seen, so the last output is never missed.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
@@ -26,24 +28,24 @@ use crate::view::text::{clean, megabytes, typed};
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const STATUS_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Whose log.
+/// Options of `bursar logs`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Options {
-    /// A job (`image[8]`); without --run, of the newest run that has it
+    /// A job (`image[8]`); without --run, in the newest run that has it
     job: String,
     /// The run: `r-7f3a`, its beginning, or `latest`
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
-    /// Go on until the job has ended, attempt after attempt
+    /// Follow until the job has ended, over all attempts
     #[arg(short, long)]
     follow: bool,
     /// Only the last N lines of what is there already
     #[arg(short = 'n', long, value_name = "N")]
     lines: Option<usize>,
-    /// An earlier attempt; the latest unless said otherwise
+    /// An earlier attempt [default: the latest]
     #[arg(long, value_name = "N", conflicts_with = "follow")]
     attempt: Option<u32>,
-    /// Print where the log is instead of what is in it
+    /// Print the path of the log instead of its content
     #[arg(long, conflicts_with = "follow")]
     path: bool,
 }
@@ -92,7 +94,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             Ok(Exit::Success)
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            let message = format!("there is no log of attempt {attempt} of {} (it made {})", clean(job), row.attempt);
+            let message = format!("there is no log of attempt {attempt} of {} (it had {})", clean(job), row.attempt);
             Err(Failure::not_found(format!("{message}; name another with --attempt")))
         }
         Err(error) => Err(Failure::broken(format!("cannot read {}: {error}", path.display()))),
@@ -107,9 +109,9 @@ struct Watched<'a> {
 }
 
 impl Watched<'_> {
-    /// As the journal knows it, or the run itself while it goes on: the journal may be a moment behind. Its attempts are those that began.
+    /// From the journal, or from the run itself while it is active: the journal may be a moment behind. Its attempts are those that began.
     fn row(&self) -> Result<JobRow, Failure> {
-        // Asked first: what a run that does not answer any more has written is read after that.
+        // Asked first: the journal is read after that, so it has all that a run wrote before it stopped answering.
         let live = self.live()?;
         let rows = self.resolver.journal_of(&self.run.id).jobs(&self.run.id)?;
         let row = rows.into_iter().find(|row| row.name == self.name);
@@ -123,7 +125,7 @@ impl Watched<'_> {
         Ok(row)
     }
 
-    /// State and attempts, if the run goes on.
+    /// State and attempts, if the run is active.
     fn live(&self) -> Result<Option<(State, u32)>, Failure> {
         let Some(mut client) = self.resolver.client(&self.run.id)? else { return Ok(None) };
         let Ok(answer) = client.ask(Request::Status { job: self.name.clone() }) else { return Ok(None) };
@@ -163,7 +165,7 @@ fn follow(watched: &mut Watched<'_>, lines: Option<usize>) -> Result<Exit, Failu
         let (now, attempts) = match watched.live()? {
             Some(live) => live,
             None => {
-                // Looked at before the row: a run that does not answer any more may still write its last events.
+                // Checked before the row is read: a run that does not answer any more may still write its last events.
                 let has_run_ended =
                     !watched.resolver.journal_of(&watched.run.id).run(&watched.run.id)?.status.is_live();
                 let row = watched.row()?;
@@ -172,7 +174,7 @@ fn follow(watched: &mut Watched<'_>, lines: Option<usize>) -> Result<Exit, Failu
                         file.copy()?;
                     }
                     crate::exit::say!(
-                        "bursar: run {} does not go on; `bursar run --resume {}` continues it",
+                        "bursar: run {} was interrupted; `bursar run --resume {}` continues it",
                         watched.run.id,
                         watched.run.id
                     );
@@ -246,11 +248,11 @@ fn skip(file: &mut File, lines: Option<usize>) -> Result<(), Failure> {
     file.seek(SeekFrom::Start(if lines == 0 { end } else { 0 })).map(drop).map_err(broken)
 }
 
-/// Prints the rest of a file as it is. Where a long log was cut, says so.
+/// Prints the rest of a file. Where a long log was cut, it says so.
 fn copy(file: &mut File, mut out: impl Write) -> Result<(), Failure> {
     match copy_data(file, &mut out).and_then(|()| out.flush()) {
         Ok(()) => Ok(()),
-        // Whoever read it has had enough.
+        // The reader has closed the pipe.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(Exit::Success as i32),
         Err(error) => Err(Failure::broken(format!("cannot copy the log: {error}"))),
     }
@@ -261,8 +263,8 @@ fn copy_data(file: &mut File, out: &mut impl Write) -> std::io::Result<()> {
         let at = file.stream_position()?;
         let data = match seek(&*file, rustix::fs::SeekFrom::Data(at)) {
             Ok(data) => data,
-            Err(Errno::NXIO) => return Ok(()), // the end; the place is as before
-            // A file system that knows no holes.
+            Err(Errno::NXIO) => return Ok(()), // the end; the position is as before
+            // A file system without holes.
             Err(_) => return std::io::copy(file, out).map(drop),
         };
         if data > at {

@@ -1,4 +1,6 @@
-//! `bursar help`: of a command, of a kind of file, or of events.
+//! `bursar help`: the help of a command, of a kind of file, or of events.
+//!
+//! Room: surface.
 
 use clap::{Args, Command};
 use surface_text::reference::Reference;
@@ -17,7 +19,7 @@ pub(crate) struct Options {
     #[arg(long, conflicts_with = "markdown")]
     json: bool,
 
-    /// With a kind of file, or events: as a page
+    /// With a kind of file, or events: as Markdown
     #[arg(long)]
     markdown: bool,
 }
@@ -35,7 +37,7 @@ pub(crate) fn help(options: &Options, mut top: Command) -> Result<Exit, Failure>
         ["events"] if !options.json => return print(event::HELP).map(|()| Exit::Success),
         _ if options.json || options.markdown => {
             return Err(Failure::usage(
-                "--json and --markdown are for `bursar help jobfile` and `bursar help flowfile`; of events there is a page",
+                "--json and --markdown are for `bursar help jobfile` and `bursar help flowfile`; --markdown also for `bursar help events`",
             ));
         }
         _ => {}
@@ -47,7 +49,7 @@ pub(crate) fn help(options: &Options, mut top: Command) -> Result<Exit, Failure>
         at = at.find_subcommand_mut(word).ok_or_else(|| {
             let source = if so_far.is_empty() { "`bursar help`" } else { so_far.as_str() };
             Failure::usage(format!(
-                "there is no `{word}`; {source} lists what there is, besides jobfile, flowfile and events"
+                "there is no command `{word}`; {source} lists all commands; other topics are jobfile, flowfile and events"
             ))
         })?;
     }

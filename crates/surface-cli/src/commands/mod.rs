@@ -1,6 +1,8 @@
-//! Everything but `run`: what looks at runs, changes them, and draws them.
+//! All commands but `run` and `flow`: they show runs, change them, and draw them.
 //!
-//! Room: surface. Each command is a function of its arguments that prints and gives an exit code.
+//! Room: surface.
+//!
+//! Each command is a function of its arguments that prints and gives an exit code.
 
 pub(crate) mod files;
 pub(crate) mod list;
@@ -15,7 +17,7 @@ use clap_complete::Shell;
 
 use crate::exit::{Exit, Failure};
 
-/// For which shell.
+/// Options of `bursar completions`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Completions {
     /// bash, elvish, fish, powershell or zsh

@@ -1,4 +1,6 @@
-//! `pause`, `resume`, `cancel`, `retry`: changes of a run that goes on, over its socket.
+//! `pause`, `resume`, `cancel`, `retry`: changes of an active run, over its socket.
+//!
+//! Room: surface.
 
 use clap::Args;
 use surface_journal::{RunRow, Status};
@@ -9,11 +11,11 @@ use crate::out::print;
 use crate::runs::{Found, Intent, RunResolver, orphans};
 use crate::view::text::{clean, counted};
 
-/// Whom it is about.
+/// Which run or job.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Selector {
-    /// A run (`r-7f3a`, its beginning, `latest`), a job (`image[8]`), a group of jobs (`image`), or a run and a job;
-    /// without any, the one run that goes on, or else the one interrupted run whose jobs still run
+    /// A run (`r-7f3a`, its beginning, `latest`), a job (`image[8]`), a group of jobs (`image`), or a run and a job
+    /// [default: the only active run, or the only interrupted run whose jobs still run]
     #[arg(value_name = "RUN|JOB", num_args = 0..=2)]
     words: Vec<String>,
     /// The job and everything that needs it, directly or not
@@ -21,12 +23,12 @@ pub(crate) struct Selector {
     subtree: bool,
 }
 
-/// Whom to cancel.
+/// Options of `bursar cancel`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Cancel {
     #[command(flatten)]
     selector: Selector,
-    /// Kill at once what does not end by itself; without it, everybody gets the time its `grace` says
+    /// Kill at once; without it, each job gets its `grace` time to end
     #[arg(long)]
     now: bool,
 }
@@ -39,7 +41,7 @@ impl Selector {
             [run, job, ..] => resolver.find(Some(run), Some(job), Intent::Change),
         }?;
         if self.subtree && found.jobs.is_empty() {
-            return Err(Failure::new(Exit::Usage, "--subtree is about a job and what needs it; name the job"));
+            return Err(Failure::new(Exit::Usage, "--subtree needs a job; name one"));
         }
         Ok(found)
     }
@@ -83,7 +85,7 @@ fn steer(selector: &Selector, done: &str, request: impl Fn(Target) -> Request) -
     for job in &jobs {
         match client.ask(request(Target { job: Some(job.clone()), subtree: selector.subtree })) {
             Ok(_) => done_count += 1,
-            // Of a group, some may have ended: that is no reason to leave the others.
+            // Some jobs of a group may have ended: the others are still changed.
             Err(error @ AskError { why: Unanswered::Refused(_), .. }) if is_group => refused = Some(error),
             Err(error) => return Err(error.into()),
         }
@@ -104,7 +106,7 @@ fn steer(selector: &Selector, done: &str, request: impl Fn(Target) -> Request) -
 /// `bursar retry`
 pub(crate) fn retry(selector: &Selector) -> Result<Exit, Failure> {
     if selector.subtree {
-        let message = "--subtree is not needed: a retry takes along whatever was cancelled because of the job";
+        let message = "--subtree is not needed: a retry includes what was cancelled because of the job";
         return Err(Failure::new(Exit::Usage, message));
     }
     let resolver = RunResolver::open()?;
@@ -112,21 +114,21 @@ pub(crate) fn retry(selector: &Selector) -> Result<Exit, Failure> {
     let Some(mut client) = client else { return Err(not_running(&run)) };
     let wanted = if jobs.is_empty() { failed(&mut client)? } else { jobs };
     if wanted.is_empty() {
-        return Err(Failure::broken(format!("run {} has no failed job; there is nothing to try again", run.id)));
+        return Err(Failure::broken(format!("run {} has no failed job to retry", run.id)));
     }
     let mut done_count = 0;
     for job in &wanted {
         match client.ask(Request::Retry { job: job.clone() }) {
             Ok(_) => done_count += 1,
-            // Taken along by the retry of another.
+            // It was included in the retry of another job.
             Err(AskError { why: Unanswered::Refused(refusal), .. })
                 if wanted.len() > 1 && refusal.kind == "not_now" => {}
             Err(error) => return Err(error.into()),
         }
     }
     print(&match wanted.as_slice() {
-        [job] => format!("{} of run {} is tried again\n", clean(job), run.id),
-        _ => format!("{done_count} of {} jobs of run {} are tried again\n", wanted.len(), run.id),
+        [job] => format!("retrying {} of run {}\n", clean(job), run.id),
+        _ => format!("retrying {done_count} of {} jobs of run {}\n", wanted.len(), run.id),
     })?;
     Ok(Exit::Success)
 }
@@ -140,13 +142,13 @@ fn not_running(run: &RunRow) -> Failure {
     let id = &run.id;
     let way_out = match run.status {
         Status::Failed | Status::Cancelled => {
-            format!("try again what did not succeed with `bursar run --resume {id} --retry-failed`")
+            format!("retry what did not succeed with `bursar run --resume {id} --retry-failed`")
         }
-        Status::Interrupted => format!("go on with it by `bursar run --resume {id}`"),
+        Status::Interrupted => format!("resume it with `bursar run --resume {id}`"),
         Status::Running | Status::Paused => {
-            format!("process {} has it but does not answer; is it just starting?", run.pid)
+            format!("process {} runs it but does not answer; is it just starting?", run.pid)
         }
-        Status::Succeeded => format!("look at it with `bursar show {id}`"),
+        Status::Succeeded => format!("show it with `bursar show {id}`"),
     };
-    Failure::broken(format!("run {id} is not going on ({}); {way_out}", run.status))
+    Failure::broken(format!("run {id} is not active ({}); {way_out}", run.status))
 }

@@ -1,4 +1,6 @@
-//! `bursar why JOB`: what it waits for, what it needs, who holds it, when it may start.
+//! `bursar why JOB`: what it waits for, what it needs, which jobs hold it, when it may start.
+//!
+//! Room: surface.
 
 use std::time::Duration;
 
@@ -13,13 +15,13 @@ use crate::out::{json, print};
 use crate::runs::{Found, Intent, RunResolver, job_status, orphans};
 use crate::view::text::{clean, megabytes, time, typed};
 
-/// Of a group, so many are explained.
+/// Limit of jobs explained in a group.
 const EXPLAINED: usize = 20;
 
-/// About which job.
+/// Options of `bursar why`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Options {
-    /// A job (`image[8]`) or a group (`image`); without --run, of the newest run that has it
+    /// A job (`image[8]`) or a group (`image`); without --run, in the newest run that has it
     job: String,
     /// The run: `r-7f3a`, its beginning, or `latest`
     #[arg(long, value_name = "RUN")]
@@ -64,7 +66,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             Some(answer) => answer,
             None => {
                 let row = rows.iter().find(|row| row.name == *job);
-                let row = row.ok_or_else(|| Failure::broken(format!("run {} has just ended; ask again", run.id)))?;
+                let row = row.ok_or_else(|| Failure::broken(format!("run {} has just ended; try again", run.id)))?;
                 let why = match orphans.iter().any(|orphan| orphan.name == row.name) {
                     true => outlived(&run, row),
                     false => remembered(&run, row),
@@ -84,18 +86,18 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// The answer for a job that goes on without its run.
+/// The answer for a job that still runs without its run.
 fn outlived(run: &RunRow, row: &JobRow) -> String {
     let (name, id) = (&row.name, &run.id);
     let process = row.detail.pid.map(|pid| format!(" (process {pid})")).unwrap_or_default();
     format!(
-        "{name} does not wait: it still runs{process}, though its run was interrupted. `bursar run --resume {id}` goes on with it, \
+        "{name} does not wait: it still runs{process}, though its run was interrupted. `bursar run --resume {id}` continues it, \
          `bursar cancel {id} {}` ends it",
         typed(name)
     )
 }
 
-/// The answer for a run that does not go on.
+/// The answer for a run that is not active.
 fn remembered(run: &RunRow, row: &JobRow) -> String {
     let name = &row.name;
     let resume = format!("bursar run --resume {}", run.id);
@@ -109,15 +111,19 @@ fn remembered(run: &RunRow, row: &JobRow) -> String {
             parts.extend(row.detail.peak_vram_mb.map(|mb| format!("and {} of VRAM", megabytes(mb))));
             format!("{name} does not wait: it succeeded {}", parts.join(" ")).trim_end().to_owned()
         }
-        State::Failed => format!("{name} does not wait: it failed{error}. Try it again with `{resume} --retry-failed`"),
+        State::Failed => format!("{name} does not wait: it failed{error}. Retry it with `{resume} --retry-failed`"),
         State::Cancelled => {
-            format!("{name} does not wait: it was cancelled{error}. Try it again with `{resume} --retry-failed`")
+            format!("{name} does not wait: it was cancelled{error}. Retry it with `{resume} --retry-failed`")
         }
         _ if run.status == Status::Interrupted && row.detail.error.is_some() => {
-            format!("{name} waits for the run, which was interrupted when the job ran{error}. Go on with `{resume}`")
+            format!(
+                "{name} waits for the run, which was interrupted while the job ran{error}. Resume it with `{resume}`"
+            )
         }
         state if run.status == Status::Interrupted => {
-            format!("{name} waits for the run, which was interrupted when the job was {state}. Go on with `{resume}`")
+            format!(
+                "{name} waits for the run, which was interrupted while the job was {state}. Resume it with `{resume}`"
+            )
         }
         state => format!("{name} is {state}, and run {} is {} but does not answer", run.id, run.status),
     }

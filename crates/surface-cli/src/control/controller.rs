@@ -1,12 +1,14 @@
-//! What a run answers over its socket.
+//! How a run answers requests over its socket.
 //!
-//! Room: surface. Decides nothing.
+//! Room: driver.
+//!
+//! Decides nothing.
 //!
 //! # Invariant
 //! Whatever clients do, the scheduler is held up for at most a fifth of the time, and memory stays bounded.
 //!
 //! # Why it holds
-//! What makes the scheduler look at many jobs goes by the [`Pace`] of the desk: one at a time, and after a look that took *t* nobody looks for four
+//! Requests that make the scheduler look at many jobs go through one [`Pace`]: one at a time, and after a look that took *t* there is none for four
 //! times *t*. A subscriber has a queue of bounded length, and there are at most [`SUBSCRIBERS`].
 
 use std::io::{self, Write};
@@ -24,14 +26,14 @@ use super::wire::{Answer, Refusal, Reply, Request};
 
 /// Subscribers at a time: each may keep a million events waiting.
 pub(crate) const SUBSCRIBERS: usize = 8;
-/// Nobody waits longer than this for another's look.
+/// The longest pause between two looks.
 const PACE_MAX: Duration = Duration::from_millis(500);
 
-/// What the one who runs the jobs does besides.
+/// What else a request does, beside the scheduler.
 pub(crate) trait Runner: Send + Sync {
-    /// Nobody who is being cancelled gets any more time.
+    /// Jobs that are being cancelled get no more grace time.
     fn skip_grace(&self) {}
-    /// The whole run was paused, or goes on.
+    /// The whole run was paused, or resumed.
     fn run_paused(&self, paused: bool) {
         let _ = paused;
     }
@@ -51,7 +53,7 @@ pub(crate) fn serve(folder: &Path, run: &str, jobs: Jobs, runner: Arc<dyn Runner
     server::open(folder, Arc::new(controller))
 }
 
-/// Lets one look at a time, and then rests four times as long as the look took.
+/// Allows one look at a time, and then pauses four times as long as the look took.
 #[derive(Debug, Default)]
 pub(crate) struct Pace(Mutex<Option<Instant>>);
 
@@ -102,7 +104,7 @@ impl Controller for RunController {
             Request::Cancel { target, now } => {
                 let target = target.into_target();
                 if now {
-                    // Asked first, hurried after: only what is being cancelled is hurried.
+                    // Cancelled first: only jobs that are being cancelled lose their grace time.
                     self.jobs.cancel(target.clone())?;
                     self.runner.skip_grace();
                 }
@@ -119,7 +121,7 @@ impl Controller for RunController {
     fn subscribe(&self, client: &mut dyn Write, closing: &AtomicBool) -> io::Result<()> {
         if self.subscribers.fetch_add(1, SeqCst) >= SUBSCRIBERS {
             self.subscribers.fetch_sub(1, SeqCst);
-            let message = format!("{SUBSCRIBERS} listen to this run already, which is the most");
+            let message = format!("this run has {SUBSCRIBERS} subscribers already, the limit");
             return send_line(client, &Reply::error("busy", message));
         }
         let result = self.pass_on(client, closing);
@@ -148,7 +150,7 @@ impl RunController {
         let mut shown: Vec<JobStatus> =
             statuses.into_iter().filter(|status| all || !status.state.is_terminal()).collect();
         if !all {
-            // Running first: who asks what goes on wants to see that.
+            // Running jobs first.
             shown.sort_by_key(|status| match status.state {
                 sched_jobs::State::Running => 0,
                 sched_jobs::State::Paused => 1,
@@ -176,7 +178,7 @@ impl RunController {
         send_line(client, &Reply::from(Ok(Answer::default())))?;
         let mut names: Vec<Box<str>> = Vec::new();
         loop {
-            // Seen before the queue is found empty, so what happened before the end is passed on.
+            // Read before the queue is found empty, so events before the end are passed on.
             let closing = closing.load(SeqCst);
             let pause = if closing { Duration::ZERO } else { Duration::from_millis(100) };
             let event = match events.recv_timeout(pause) {

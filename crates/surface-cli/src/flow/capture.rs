@@ -1,14 +1,14 @@
-//! What anybody writes to stderr while a live area is drawn: programs of `command` nodes, panics.
+//! What is written to stderr while a live area is drawn: by programs of `command` nodes, by panics.
 //!
-//! Room: surface.
+//! Room: driver.
 //!
 //! # Invariants
-//! - While it lasts, nothing is written to the terminal beside the live area.
-//! - Dropped, also by a panic, stderr is what it was, and what was written before has been told.
+//! - While it exists, nothing is written to the terminal beside the live area.
+//! - When it is dropped, also by a panic, stderr is restored, and what was written before has been reported.
 //!
 //! # Why they hold
-//! Stderr becomes a pipe, also for programs that are started meanwhile. A thread tells what comes out of it. To end, stderr is put back first;
-//! then the thread is woken, and tells what is still in the pipe.
+//! Stderr becomes a pipe, also for programs that are started meanwhile. A thread reports what comes out of it. At the end stderr is restored first;
+//! then the thread is woken, and reports what is still in the pipe.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, IsTerminal, Read};
@@ -20,11 +20,11 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::stdio::dup2_stderr;
 
-/// A line that has no end is told in pieces of so many bytes.
+/// A line without an end is reported in pieces of this many bytes.
 const LINE_BYTES_MAX: usize = 8 * 1024;
 
-/// Stderr in other hands.
-#[must_use = "dropped, stderr is what it was"]
+/// Stderr, redirected.
+#[must_use = "dropping it restores stderr"]
 pub(crate) struct Capture {
     before: OwnedFd,
     /// Closed, it ends the thread.
@@ -33,7 +33,7 @@ pub(crate) struct Capture {
 }
 
 impl Capture {
-    /// Tells each line that is written to stderr from now on. `None` if stderr is not the terminal.
+    /// Reports each line that is written to stderr from now on. `None` if stderr is not the terminal.
     ///
     /// # Errors
     /// If the system refuses.
@@ -43,7 +43,7 @@ impl Capture {
         }
         let before = rustix::io::fcntl_dupfd_cloexec(io::stderr(), 3)?;
         let (reads, writes) = pipe_with(PipeFlags::CLOEXEC)?;
-        // Only our end does not wait; whoever writes does.
+        // Only our end is non-blocking; writers block.
         fcntl_setfl(&reads, fcntl_getfl(&reads)? | OFlags::NONBLOCK)?;
         let (woken, wake) = pipe_with(PipeFlags::CLOEXEC)?;
         let thread = std::thread::Builder::new()
@@ -126,7 +126,7 @@ mod tests {
     use super::{LINE_BYTES_MAX, Lines};
 
     #[test]
-    fn lines_are_told_whole_and_endless_ones_in_pieces() {
+    fn lines_are_reported_whole_and_endless_ones_in_pieces() {
         let (reads, writes) = pipe_with(PipeFlags::NONBLOCK).unwrap();
         let (woken, _wake) = pipe_with(PipeFlags::empty()).unwrap();
         let mut to = File::from(writes);

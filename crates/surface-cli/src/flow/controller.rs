@@ -1,9 +1,11 @@
-//! What a flow answers over its socket.
+//! How a flow answers requests over its socket.
 //!
-//! Room: surface. Looks and steers by a [`Handle`]; decides nothing.
+//! Room: driver.
+//!
+//! Reads and changes the flow by a [`Handle`]; decides nothing.
 //!
 //! # Invariant
-//! However often clients ask, the flow is held up for at most a fifth of the time: all of them share one [`Pace`].
+//! However often clients ask, the flow is delayed for at most a fifth of the time: all clients share one [`Pace`].
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -15,10 +17,10 @@ use super::names::{NameError, NameKind, find};
 use super::stop_state::StopState;
 use crate::control::{Answer, Controller, FlowLine, Pace, Refusal, Request, Target};
 
-/// Who waits for the end of a flow looks up so often, whether the socket is being closed.
+/// A client that waits for the end of a flow checks this often whether the socket is being closed.
 const CLOSING_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Rings once, when the flow is over.
+/// Notifies once, when the flow has ended.
 #[derive(Debug, Default)]
 pub(crate) struct EndNotifier {
     is_over: Mutex<bool>,
@@ -46,7 +48,7 @@ pub(crate) struct FlowController {
     pub(crate) stop_state: Arc<StopState>,
     pub(crate) end: Arc<EndNotifier>,
     pub(crate) pace: Pace,
-    /// Where people who watch the flow are told who changed it.
+    /// Reports changes to people who watch the flow.
     pub(crate) say: Box<dyn Fn(&str) + Send + Sync>,
 }
 
@@ -66,18 +68,22 @@ impl Controller for FlowController {
             Request::Pause(Target { job: Some(node), .. }) => {
                 let node = self.node(&node)?;
                 self.handle.pause(node)?;
-                (self.say)(&format!("{node} was paused from outside"));
+                (self.say)(&format!("{node} was paused by another command"));
                 answer.id = Some(node.to_owned());
             }
             Request::Resume(Target { job: Some(node), .. }) => {
                 let node = self.node(&node)?;
                 self.handle.resume(node)?;
-                (self.say)(&format!("{node} goes on"));
+                (self.say)(&format!("{node} was resumed by another command"));
                 answer.id = Some(node.to_owned());
             }
             Request::Set { edge, capacity, priority } => answer.id = Some(self.set(&edge, capacity, priority)?),
             Request::Cancel { target: Target { job: None, .. }, now } => {
-                (self.say)(if now { "told to stop at once" } else { "told to stop; delivering what is on its way" });
+                (self.say)(if now {
+                    "stopping at once, as another command requested"
+                } else {
+                    "stopping, as another command requested; delivering messages on their way"
+                });
                 if now {
                     self.stop_state.kill(&self.handle);
                 } else {
@@ -101,7 +107,7 @@ impl Controller for FlowController {
 }
 
 impl FlowController {
-    /// Both or nothing: what may be refused is tried first.
+    /// Both changes or none: the one that may be refused is tried first.
     fn set(&self, edge: &str, capacity: Option<u64>, priority: Option<i32>) -> Result<String, Refusal> {
         let edges: Vec<&str> = self.handle.edges().collect();
         let edge = find(NameKind::Edge, edge, &edges).map_err(|error| name_refusal(NameKind::Edge, error))?;

@@ -1,4 +1,6 @@
-//! `bursar flow check`, `graph`, `kinds`: a flow file, looked at.
+//! `bursar flow check`, `graph`, `kinds`: a flow file, checked and drawn.
+//!
+//! Room: surface.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +15,7 @@ use crate::out::{json, print};
 use crate::picture::Picture;
 use crate::problems::{Check, ProblemJson, invalid};
 
-/// What to draw.
+/// Options of `bursar flow graph`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Graph {
     /// A flow file
@@ -22,12 +24,12 @@ pub(crate) struct Graph {
     picture: Picture,
 }
 
-/// Which kind of node.
+/// Options of `bursar flow kinds`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Kinds {
-    /// One kind, with its ports and fields; without it, all kinds
+    /// One kind, with its ports and fields [default: all kinds]
     kind: Option<String>,
-    /// One JSON list; of one kind, an object
+    /// One JSON array; for one kind, an object
     #[arg(long)]
     json: bool,
 }
@@ -53,7 +55,7 @@ struct CheckedEdge {
     id: String,
     capacity: usize,
     policy: &'static str,
-    /// As it runs, also if the file does not say.
+    /// The effective value, also if the file does not set it.
     priority: i32,
 }
 
@@ -85,7 +87,7 @@ pub(crate) fn check(options: &Check) -> Result<Exit, Failure> {
         }
         Err(problems) => return Err(invalid(&problems)),
     };
-    // What is started is nothing; but the scheduler has its own checks, and what `run` would refuse is refused here.
+    // Nothing is started; but the scheduler has its own checks, and what `run` would refuse is refused here.
     match flow(&plan) {
         Ok(flow) if options.json => json(&checked(&plan, &flow.handle().stats())).map(|()| Exit::Success),
         Ok(_) => print(&graph::text(&plan)).map(|()| Exit::Success),
@@ -97,7 +99,7 @@ pub(crate) fn check(options: &Check) -> Result<Exit, Failure> {
     }
 }
 
-/// Whether `bursar flow run` would take the file.
+/// Whether `bursar flow run` would accept the file.
 pub(crate) fn valid(file: &Path) -> Result<(), Failure> {
     let plan = surface_flowfile::load(file).map_err(|problems| invalid(&problems))?;
     flow(&plan).map(drop).map_err(|problem| Failure::new(Exit::BadFile, problem))
@@ -120,7 +122,7 @@ pub(crate) fn kinds(options: &Kinds) -> Result<Exit, Failure> {
         if options.json {
             return json(&kinds::KINDS.iter().map(kinds::json).collect::<Vec<_>>()).map(|()| Exit::Success);
         }
-        print(&format!("{}\n`bursar flow kinds KIND` tells the ports and fields of one.\n", kinds::help()))?;
+        print(&format!("{}\n`bursar flow kinds KIND` shows the ports and fields of one.\n", kinds::help()))?;
         return Ok(Exit::Success);
     };
     let Some(kind) = kinds::kind(name) else {

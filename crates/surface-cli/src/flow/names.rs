@@ -1,8 +1,8 @@
 //! Nodes and edges by the names that people type.
 //!
-//! Room: surface, pure.
+//! Room: decisions.
 //!
-//! An edge is called `imu:out->filter:in`, which a shell would take for a redirection. So it may be written in other ways: with a comma
+//! An edge is called `imu:out->filter:in`, which a shell takes for a redirection. So it may be written in other ways: with a comma
 //! (`imu:out,filter:in`), without ports (`imu,filter`), or as any part that only one edge has.
 
 use surface_text::nearest;
@@ -12,7 +12,7 @@ use crate::view::text::listed;
 /// Names that an error lists.
 const LISTED: usize = 8;
 
-/// What is looked for.
+/// The kind of name to find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NameKind {
     Node,
@@ -28,24 +28,24 @@ impl NameKind {
     }
 }
 
-/// Why a word is not a name.
+/// Why a word does not name one node or edge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NameError {
-    /// Nothing is called so.
+    /// Nothing has this name.
     Unknown(String),
-    /// Several are.
+    /// Several match.
     Several(String),
 }
 
 /// The one that `word` names.
 ///
 /// # Errors
-/// If none is called so, or several are; the message says what to type instead.
+/// If no name matches, or several do; the message says what to type instead.
 pub(crate) fn find<'a>(kind: NameKind, word: &str, all: &[&'a str]) -> Result<&'a str, NameError> {
     if let Some(exact) = all.iter().find(|name| **name == word) {
         return Ok(exact);
     }
-    // Half an edge is no name, even if only one has it: whoever typed more must learn where the rest went.
+    // Half an edge is not a name, even if only one edge matches: the user must learn where the rest went.
     if kind == NameKind::Edge && word.ends_with('-') {
         return Err(NameError::Unknown(unknown(kind, word, all)));
     }
@@ -74,7 +74,7 @@ pub(crate) fn find<'a>(kind: NameKind, word: &str, all: &[&'a str]) -> Result<&'
     }
 }
 
-/// Whether an edge goes from one port to another; a node stands for any port of it.
+/// Whether an edge joins two ports; a node stands for any of its ports.
 fn joins(edge: &str, from: &str, to: &str) -> bool {
     let is_end = |end: &str, wanted: &str| {
         end.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || (rest.starts_with(':') && !wanted.is_empty()))
@@ -86,7 +86,7 @@ fn unknown(kind: NameKind, word: &str, all: &[&str]) -> String {
     let name = kind.name();
     if kind == NameKind::Edge && word.ends_with('-') {
         let example = all.iter().find(|edge| edge.starts_with(word)).or(all.first()).copied().unwrap_or("a:out->b:in");
-        let took = "your shell has taken the `>` of it for a redirection";
+        let took = "your shell has taken its `>` for a redirection";
         return format!("there is no edge `{word}`; {took}{}", quoting(kind, example));
     }
     match nearest(word, all.iter().copied()) {

@@ -1,12 +1,12 @@
-//! `bursar flow run`: from a file to the code for the shell.
+//! `bursar flow run`: from a file to the exit code.
 //!
-//! Room: surface.
+//! Room: driver.
 //!
 //! # Invariant
 //! When this returns, nothing of the flow runs, its socket is gone, and the terminal is as it was.
 //!
 //! # Why it holds
-//! All of them are values of this function, dropped in this order, also by a panic: what steers the flow, keys and stderr, the display.
+//! All of them are values of this function, dropped in this order, also by a panic: what controls the flow, keys and stderr, the display.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -34,21 +34,21 @@ use crate::view::flow::Ended;
 use crate::view::printer::Printer;
 use crate::view::{self, Mode};
 
-/// How long a flow may take to deliver what is on its way, if its file does not say.
+/// How long a flow may take to deliver messages on their way, if its file does not set `drain`.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// What to run.
+/// Options of `bursar flow run`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Options {
     /// The flow file, TOML or JSON
     file: PathBuf,
-    /// So many nodes may run at the same time; 1 means one thread [default: the file's, else 1]
+    /// How many nodes may run at the same time; 1 means one thread [default: that of the file, else 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     workers: Option<u32>,
     /// Drain and end after this time, as `90s` or `10m`
     #[arg(long = "for", value_name = "TIME", value_parser = super::time_ms)]
     span: Option<u64>,
-    /// An object for each event, one a line
+    /// One JSON object for each event, one a line
     #[arg(long)]
     json: bool,
     /// Lines instead of a live area, also on a terminal
@@ -59,7 +59,7 @@ pub(crate) struct Options {
 /// `bursar flow run`
 pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
     let plan = surface_flowfile::load(&options.file).map_err(|problems| invalid(&problems))?;
-    // What is typed would stand in the middle of a live area.
+    // Typed text would appear in the middle of a live area.
     let is_typed = reads_stdin(&plan) && std::io::stdin().is_terminal();
     let plain = (options.plain || is_typed).then_some(Mode::Plain);
     let mode = Mode::choose(options.json.then_some(Mode::Json).or(plain));
@@ -72,7 +72,7 @@ pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
     if let Some(workers) = options.workers {
         builder = builder.workers(workers as usize);
     }
-    // What the file's checks let through and the scheduler does not.
+    // The scheduler may refuse what the checks of the file accept.
     let flow = builder.build().map_err(|problems| Failure::new(Exit::BadFile, problems.to_string()))?;
     let handle = flow.handle();
     let no_thread = |error: std::io::Error| Failure::broken(format!("the flow could not be watched: {error}"));
@@ -134,7 +134,7 @@ pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
     }
 }
 
-/// How it ended, for people and for the shell. `stopper`: the node that ended it.
+/// How it ended, for people, and the exit code. `stopper`: the node that ended it.
 fn how_it_ended(stop_state: &StopState, result: Result<FlowEnded, FlowError>, stopper: Option<String>) -> (Ended, u8) {
     let by_signal = stop_state.signal.get().map(signals::code);
     match result {
@@ -164,14 +164,14 @@ fn stopper(plan: &Plan, handle: &bursar::flow::Handle) -> Option<String> {
 
 fn capture(printer: &Printer) -> Option<Capture> {
     let tells = printer.clone();
-    // Without it the area may be torn, which is no reason not to run.
+    // Without it the live area may be garbled, but the flow can run.
     Capture::begin(move |line| drop(tells.print(line))).ok().flatten()
 }
 
 fn listen_to_keys(printer: &Printer, notices: mpsc::Sender<Notice>) -> Option<Keys> {
     let keys = Keys::listen(move |key| drop(notices.send(Notice::Key(key))));
     let keys = keys.unwrap_or_else(|error| {
-        printer.say(&format!("keys are not heard: {error}"));
+        printer.say(&format!("keys cannot be read: {error}"));
         None
     });
     if keys.is_some() {

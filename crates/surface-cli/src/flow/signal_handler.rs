@@ -1,12 +1,12 @@
-//! What happens to a flow from outside: signals, keys, and the time it was given.
+//! Signals, keys and the time limit of a flow.
 //!
-//! Room: surface.
+//! Room: driver.
 //!
 //! # Invariant
 //! The first signal drains, the second stops at once, and so does `k` at any time.
 //!
 //! # Why it holds
-//! Signals and keys become notices, which one thread answers in their order; to stop a flow at once does not wait for anything.
+//! Signals and keys become notices, which one thread handles in their order; stopping a flow at once does not wait for anything.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Weak};
@@ -21,7 +21,7 @@ use super::stop_state::StopState;
 use crate::view::printer::Printer;
 use crate::view::text::time;
 
-/// Something from outside.
+/// A notice for the handler.
 #[derive(Debug)]
 pub(crate) enum Notice {
     Signal(i32),
@@ -30,7 +30,7 @@ pub(crate) enum Notice {
     Over,
 }
 
-/// What the steward acts on.
+/// Handles signals and keys of a flow.
 pub(crate) struct SignalHandler {
     pub(crate) handle: Handle,
     pub(crate) stop_state: Arc<StopState>,
@@ -46,9 +46,9 @@ pub(crate) struct SignalHandler {
     pub(crate) is_draining: bool,
 }
 
-/// Answers notices until the flow is over.
+/// Handles notices until the flow has ended.
 pub(crate) fn start(handler: SignalHandler, notices: Receiver<Notice>) -> std::io::Result<JoinHandle<()>> {
-    std::thread::Builder::new().name("flow-steward".to_owned()).spawn(move || handler.serve(&notices))
+    std::thread::Builder::new().name("flow-signals".to_owned()).spawn(move || handler.serve(&notices))
 }
 
 /// Listens for signals and makes notices of them.
@@ -71,16 +71,16 @@ impl SignalHandler {
                 Ok(Notice::Over) | Err(RecvTimeoutError::Disconnected) => return,
                 Err(RecvTimeoutError::Timeout) => {
                     self.until = None;
-                    self.drain("its time is over");
+                    self.drain("its time limit is reached");
                 }
             }
         }
     }
 
-    /// Somebody had stopped the process (Ctrl-Z), and the shell has set the terminal as it likes it.
+    /// The process was stopped (Ctrl-Z) and continued, and the shell has changed the terminal.
     fn go_on(&self) {
         if let Some(raw) = self.raw.as_ref().and_then(Weak::upgrade) {
-            let _ = raw.again(); // without it keys want a line end
+            let _ = raw.again(); // without it keys need a line end
         }
         self.printer.change(|shown| shown.is_moved = true);
     }
@@ -97,16 +97,16 @@ impl SignalHandler {
         if !self.is_draining {
             self.is_draining = true;
             let at_most = time(self.drain);
-            self.printer.say(&format!("{why}: delivering what is on its way, for at most {at_most}"));
+            self.printer.say(&format!("{why}: delivering messages on their way, for at most {at_most}"));
             self.printer.change(|shown| shown.note = Some(format!("draining (at most {at_most})")));
-            // Sources that stand still cannot end.
+            // Paused sources cannot end.
             self.let_go_on();
         }
         self.stop_state.drain(&self.handle);
     }
 
     fn kill(&self) {
-        self.printer.say("stopping at once; what is on its way is left behind");
+        self.printer.say("stopping at once; messages on their way are lost");
         self.stop_state.kill(&self.handle);
     }
 
@@ -136,7 +136,7 @@ impl SignalHandler {
             for source in &self.sources {
                 let _ = self.handle.pause(source); // it is one of the flow's
             }
-            self.printer.change(|shown| shown.note = Some("sources paused (space: go on)".to_owned()));
+            self.printer.change(|shown| shown.note = Some("sources paused (space: resume)".to_owned()));
         }
     }
 

@@ -1,4 +1,6 @@
 //! A new run.
+//!
+//! Room: driver.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -59,7 +61,7 @@ pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
         plan.jobs.iter().zip(&reasons).filter(|(_, why)| why.is_some()).map(|(job, _)| job.name.as_str()).collect();
     // Held until this run is in the journal: of two that are started at once, one sees the other.
     let start_lock = file.filter(|_| !options.beside).map(StartLock::take).transpose()?;
-    // A run without a journal does not run jobs twice either.
+    // A run without a journal must not run jobs twice either.
     let recorded = if keep {
         None
     } else {
@@ -109,7 +111,7 @@ pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
     })
 }
 
-/// All settings; says which of the environment make no sense.
+/// All settings; prints variables of the environment that are not valid.
 pub(crate) fn settle(plan: &Plan, asked: &super::options::LimitArgs) -> sched_jobs::Config {
     let wants_card =
         plan.jobs.iter().any(|job| job.vram_mb.is_some_and(|mb| mb > 0) || job.gpus.is_some_and(|gpus| gpus > 0));
@@ -126,7 +128,7 @@ pub(crate) fn check_cards(plan: &Plan, demands: &[Demand], config: &sched_jobs::
     refused.map_or(Ok(()), |error| Err(Failure::new(Exit::BadFile, error.to_string())))
 }
 
-/// Refuses flow files that cannot run, before anything is begun. One that another job makes is looked at when its turn comes.
+/// Refuses flow files that cannot run, before anything starts. A file that another job makes is checked when its job starts.
 pub(crate) fn check_flows(plan: &Plan) -> Result<(), Failure> {
     let made: HashSet<PathBuf> = plan.jobs.iter().flat_map(|job| job.output_paths(&plan.base)).collect();
     let mut seen = HashSet::new();
@@ -144,7 +146,7 @@ fn open_journal(options: &Options) -> Result<Option<Journal>, Failure> {
     }
     let dir = Journal::default_dir()?;
     if options.dry_run && !dir.exists() {
-        return Ok(None); // to stamp at something must not make anything
+        return Ok(None); // a dry run creates nothing
     }
     let way_out = |error: journal::JournalError| {
         Failure::broken(format!(
@@ -157,7 +159,7 @@ fn open_journal(options: &Options) -> Result<Option<Journal>, Failure> {
 fn new_job(job: &Job, demand: &Demand, planned: &Planned) -> NewJob {
     NewJob {
         name: job.name.clone(),
-        // One command says nothing about others of the same program.
+        // The history of one command is not an estimate for others of the same program.
         group: if planned.is_single { String::new() } else { job.group.clone() },
         command: match &job.action {
             Action::Shell { line, .. } => line.clone(),
@@ -174,7 +176,7 @@ fn new_job(job: &Job, demand: &Demand, planned: &Planned) -> NewJob {
     }
 }
 
-/// So many runs are kept before the first hint, and between two.
+/// Every this many runs a hint is printed.
 const MANY_RUNS: u64 = 1_000;
 
 /// Runs are kept until they are pruned.
@@ -182,16 +184,16 @@ fn mention_growth(journal: &Journal) -> Result<(), Failure> {
     let runs = journal.count()?;
     if runs > 0 && runs.is_multiple_of(MANY_RUNS) {
         let dir = journal.dir().display();
-        say!("bursar: {dir} has {runs} runs by now; `bursar prune --older 30d` forgets old ones");
+        say!("bursar: {dir} has {runs} runs; `bursar prune --older 30d` removes old ones");
     }
     Ok(())
 }
 
-/// The right to begin a run of a file.
+/// The right to start a run of a file.
 struct StartLock(#[expect(dead_code, reason = "closed, it lets go of the lock")] fs::File);
 
 impl StartLock {
-    /// The lock is on the job file itself: it is there, and it is what must not be begun twice at once.
+    /// The lock is on the job file itself: it exists, and it must not be started twice at once.
     fn take(file: &Path) -> Result<StartLock, Failure> {
         let cannot = |error: io::Error| Failure::broken(format!("cannot lock {}: {error}", file.display()));
         let open = fs::File::open(file).map_err(cannot)?;
@@ -211,8 +213,8 @@ fn refuse_twice(journal: &Journal, file: Option<&Path>, starts: &HashSet<&str>) 
             if !twice.is_empty() {
                 let (id, names) = (&run.id, listed(&twice, 1, |name| clean(name)));
                 return Err(Failure::broken(format!(
-                    "run {id} of this file is {status} (process {}), and has not ended {names}. Started again they would run twice; \
-                     `bursar ps` shows it, `bursar cancel {id}` ends it, --beside runs the file anyway",
+                    "run {id} of this file is {status} (process {}), and these jobs have not ended: {names}. They would run twice; \
+                     `bursar ps` shows it, `bursar cancel {id}` ends it, --beside starts the file anyway",
                     run.pid
                 )));
             }
@@ -230,15 +232,15 @@ fn mention_interrupted(journal: &Journal, file: Option<&Path>, beside: bool) -> 
         if !jobs.is_empty() {
             let (id, names) = (&run.id, orphans::names(&jobs));
             return Err(Failure::broken(format!(
-                "run {id} of this file was interrupted, and jobs of it still run: {names}. Started again they would run twice; \
-                 `bursar run --resume {id}` goes on with them, `bursar cancel {id}` ends them, --beside runs the file anyway"
+                "run {id} of this file was interrupted, and its jobs still run: {names}. They would run twice; \
+                 `bursar run --resume {id}` continues them, `bursar cancel {id}` ends them, --beside starts the file anyway"
             )));
         }
     }
     if let Some(run) = runs.iter().find(|run| run.file.as_deref() == Some(file)) {
         let (id, done, jobs) = (&run.id, run.counts.succeeded, run.jobs);
         say!(
-            "bursar: run {id} of this file was interrupted after {done} of {jobs} jobs; `bursar run --resume {id}` goes on with it"
+            "bursar: run {id} of this file was interrupted after {done} of {jobs} jobs; `bursar run --resume {id}` continues it"
         );
     }
     Ok(())

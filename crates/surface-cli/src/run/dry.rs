@@ -1,4 +1,6 @@
 //! What would run, in which order, and why.
+//!
+//! Room: surface.
 
 use std::cmp::Reverse;
 use std::fmt::Write as _;

@@ -1,11 +1,13 @@
-//! The run itself: from a plan and what was left of it to the code for the shell.
+//! The run itself: from a plan and the initial states of its jobs to the exit code.
+//!
+//! Room: driver.
 //!
 //! # Invariant
-//! When this returns, nothing of the run is running, and everything that happened is on the disk; or somebody was told that it is not, and
+//! When this returns, nothing of the run is running, and everything that happened is on the disk; or the user was told that it is not, and
 //! keepers hold the ends that the journal lacks.
 //!
 //! # Why it holds
-//! The end of a run has one order: every job has ended; nobody acts on it any more; the journal is on the disk; only then are keepers told that
+//! The end of a run has one order: every job has ended; no thread acts on it any more; the journal is on the disk; only then are keepers told that
 //! their ends are known. If the journal is broken, they are not: their socket just closes, as if we had been killed.
 
 use std::collections::{HashMap, HashSet};
@@ -35,7 +37,7 @@ use crate::view::run::{Ended, RunInfo};
 use crate::view::text::clean;
 use crate::view::{Mode, log_path};
 
-/// Where a run leaves its traces.
+/// The journal of a run.
 pub(crate) struct RunJournal {
     /// Where it is recorded.
     pub(crate) journal: Journal,
@@ -45,10 +47,10 @@ pub(crate) struct RunJournal {
     pub(crate) keep: bool,
 }
 
-/// How often it is looked at what jobs use of graphics cards: often enough for jobs that are worth a card, and nothing beside one look's cost.
+/// How often the use of graphics cards is measured: often enough for jobs that are worth a card, and cheap.
 const VRAM_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Everything that is settled before a run begins.
+/// Everything that is decided before a run starts.
 pub(crate) struct RunSetup {
     pub(crate) plan: Arc<Plan>,
     pub(crate) is_single: bool,
@@ -61,11 +63,11 @@ pub(crate) struct RunSetup {
     pub(crate) initial: Vec<InitialState>,
     pub(crate) tracks: Vec<Track>,
     pub(crate) run_journal: RunJournal,
-    /// What keepers of an earlier life have.
+    /// Jobs that keepers of an earlier process have.
     pub(crate) recovered: Vec<Recovered>,
-    /// How long jobs that still run have run, by their number.
+    /// How long jobs that still run have run, by index.
     pub(crate) ran_before: HashMap<usize, Duration>,
-    /// Successes that only keepers knew of, as the journal is to be told.
+    /// Successes that only keepers knew of, for the journal.
     pub(crate) taken: Vec<Entry>,
     pub(crate) mode: Mode,
 }
@@ -113,7 +115,7 @@ pub(crate) fn execute(mut setup: RunSetup) -> Result<u8, Failure> {
         let err = log.with_extension("err");
         let most = log_bytes_max(&plan.jobs[0]).unwrap_or(u64::MAX);
         let notices = notices.clone();
-        let closed = move || drop(notices.send(Notice::OutputClosed)); // gone only when the run is over
+        let closed = move || drop(notices.send(Notice::OutputClosed)); // fails only after the end of the run
         let started = follow::follow(&log, most, io::stdout(), closed)
             .and_then(|out| Ok([out, follow::follow(&err, most, io::stderr(), || ())?]));
         Some((log, started.map_err(cannot("read the log"))?))
@@ -130,7 +132,7 @@ pub(crate) fn execute(mut setup: RunSetup) -> Result<u8, Failure> {
     drop(listener);
     drop(watch);
     let passed_on = followers.map(|(log, streams)| (log, streams.map(follow::LogFollower::finish)));
-    let _ = notices.send(Notice::Over); // the steward is there until it hears this
+    let _ = notices.send(Notice::Over); // the handler runs until it gets this
     let _ = handler_thread.join();
     signals.close();
     let is_all_well = summary.is_some_and(|summary| summary.failed + summary.cancelled == 0);
@@ -156,7 +158,7 @@ pub(crate) fn execute(mut setup: RunSetup) -> Result<u8, Failure> {
     if let Some(error) = broken {
         let run = run_journal.lock.id();
         let message =
-            format!("not all that happened is recorded: {error}; mend that, then `bursar run --resume {run}` goes on");
+            format!("not everything is recorded: {error}; fix that, then `bursar run --resume {run}` continues");
         return Err(Failure::broken(message));
     }
     let (command, words) = recorder.last().filter(|_| setup.is_single).unzip();
@@ -181,7 +183,7 @@ pub(crate) fn execute(mut setup: RunSetup) -> Result<u8, Failure> {
     Ok(code(signal, is_all_well, command))
 }
 
-/// Keepers hold every end until it is on the disk, so a kill loses nothing that waits in memory: many events may share a commit.
+/// Keepers hold every end until it is on the disk, so a kill loses nothing that is in memory: many events may share a commit.
 fn writing() -> surface_journal::Options {
     let mut options = surface_journal::Options::default();
     options.linger = Duration::from_millis(25);
@@ -226,7 +228,7 @@ fn cannot(what: &'static str) -> impl FnOnce(std::io::Error) -> Failure {
 
 fn processes(folder: &Path, recorder: &Arc<Recorder>) -> Result<Arc<Processes>, Failure> {
     let keepers =
-        Keepers::new(KeeperProgram::this_one(["keep"]), &keepers_home(folder)).map_err(cannot("have keepers"))?;
+        Keepers::new(KeeperProgram::this_one(["keep"]), &keepers_home(folder)).map_err(cannot("start keepers"))?;
     let life = format!("{:x}-{:x}", now_ms(), std::process::id());
     let (logs, news_recorder) = (folder.join("logs"), Arc::clone(recorder));
     let processes = Processes::new(
@@ -247,7 +249,7 @@ fn recovered_ends(recovered: &[Recovered]) -> Vec<String> {
     tokens.collect()
 }
 
-/// The graphics cards that each command which still runs was given, by its token. It cannot change to others, so it must get these again.
+/// The graphics cards of each command that still runs, by its token. It cannot change to others, so it must get these again.
 fn cards_of(recovered: &[Recovered]) -> HashMap<String, Vec<String>> {
     let running = recovered.iter().filter_map(|one| match one {
         Recovered::Running(survivor) => Some(survivor),
@@ -264,7 +266,7 @@ fn cards_of(recovered: &[Recovered]) -> HashMap<String, Vec<String>> {
     told.collect()
 }
 
-/// Hands over what goes on; what runs and does not belong to the run any more is ended.
+/// Hands over jobs that continue; jobs that run and do not belong to the run any more are ended.
 fn take_over(processes: &Processes, recovered: Vec<Recovered>, initial: &[InitialState]) {
     let wanted: HashSet<&str> = initial
         .iter()
@@ -281,7 +283,7 @@ fn take_over(processes: &Processes, recovered: Vec<Recovered>, initial: &[Initia
     }
 }
 
-/// Waits for the end. Whoever runs one command hears why it does not begin.
+/// Waits for the end. With one command, the user learns why it does not start.
 fn wait(jobs: &Jobs, is_single: bool) -> Summary {
     let summary = |ended: Result<Summary, sched_jobs::RunFailed>| ended.unwrap_or_else(|failed| failed.summary);
     if is_single {
@@ -299,16 +301,16 @@ fn wait(jobs: &Jobs, is_single: bool) -> Summary {
     summary(jobs.wait())
 }
 
-/// Lets go of everything, in the one right order.
+/// Drops everything, in the one right order.
 fn close(jobs: Jobs, processes: Arc<Processes>, folder: &Path, ends: &[String], broken: Option<&JournalError>) {
     drop(jobs);
     if broken.is_some() {
-        // Not dropped: then its keepers are not told goodbye, and hold what the journal does not have.
+        // Not dropped: otherwise its keepers would end, and they hold what the journal does not have.
         std::mem::forget(processes);
         return;
     }
     drop(processes);
     let home = keepers_home(folder);
-    let _ = Keepers::forget(&home, ends.iter().map(String::as_str)); // at worst they are looked at once more
+    let _ = Keepers::forget(&home, ends.iter().map(String::as_str)); // if it fails, they are read once more
     let _ = fs::remove_dir(home); // unless something is in it
 }

@@ -1,11 +1,13 @@
-//! The output of a command, passed on as it is written to its log.
+//! The output of a command, copied as it is written to its log.
+//!
+//! Room: driver.
 //!
 //! # Invariant
 //! When [`Following::finish`] returns `Ok`, everything that was in the log has been passed on. The log takes no more of the disk than its limit, but never loses what was not passed on.
 //!
 //! # Why it holds
-//! The thread reads to the end of the file after it was told that nothing more comes. Until then it waits in the kernel, for the
-//! file to change or for that word: no polling.
+//! The thread reads to the end of the file after it was told that nothing more comes. Until then it waits in the kernel, for a
+//! change of the file or for that message: no polling.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -17,13 +19,13 @@ use mech_process::LimitedLog;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 
-/// A log that is being passed on.
+/// A log that is being copied.
 pub(crate) struct LogFollower {
     done: OwnedFd,
     thread: JoinHandle<io::Result<()>>,
 }
 
-/// Passes on to `to` what is written to `log`, which is made if it is not there, from its beginning. `closed` is called if whoever reads that has had enough.
+/// Copies to `to` what is written to `log`, from its beginning; the log is created if it is missing. `closed` is called if the reader of `to` is gone.
 pub(crate) fn follow(
     log: &Path,
     bytes_max: u64,
@@ -47,7 +49,7 @@ pub(crate) fn follow(
 }
 
 impl LogFollower {
-    /// Nothing more comes: passes on the rest.
+    /// Nothing more comes: copies the rest.
     ///
     /// # Errors
     /// If not all could be passed on. The log has it.

@@ -1,10 +1,12 @@
-//! What a run shows, and the socket that others steer it by.
+//! The display of a run, and its control socket.
+//!
+//! Room: driver.
 //!
 //! # Invariant
-//! After [`Front::close`] nobody but the caller holds the jobs and their processes.
+//! After [`Frontend::close`] only the caller holds the jobs and their processes.
 //!
 //! # Why it holds
-//! The display joins its thread, the socket waits for its own, and whoever hurries processes does not keep them.
+//! The display joins its thread, the socket waits for its threads, and the hooks hold the processes only weakly.
 
 use std::path::Path;
 use std::sync::{Arc, Weak};
@@ -19,7 +21,7 @@ use crate::view;
 use crate::view::printer::Display;
 use crate::view::run::{Ended, RunInfo};
 
-/// A run's face to the outside.
+/// The display and the control socket of a run.
 pub(crate) struct Frontend {
     live: Option<Display<Ended>>,
     served: Option<ServerHandle>,
@@ -28,11 +30,11 @@ pub(crate) struct Frontend {
 impl Frontend {
     /// Shows the run from now on, if it is to be shown.
     pub(crate) fn open(jobs: &Jobs, info: Option<RunInfo>) -> Frontend {
-        // Without a thread to show it, it runs all the same.
+        // If the thread cannot be started, the run continues without a display.
         Frontend { live: info.and_then(|info| view::run::start(jobs, info).ok()), served: None }
     }
 
-    /// Lets others steer it. If they cannot, it runs all the same.
+    /// Opens the control socket. If that fails, the run continues without it.
     pub(crate) fn serve(
         &mut self,
         folder: &Path,
@@ -48,7 +50,7 @@ impl Frontend {
         }
     }
 
-    /// A way to tell people something.
+    /// A function that prints a message for people.
     pub(crate) fn say_fn(&self) -> Box<dyn Fn(&str) + Send> {
         match &self.live {
             Some(live) => {
@@ -60,14 +62,14 @@ impl Frontend {
     }
 
     /// The run is over.
-    #[must_use = "a script may believe what it did not read"]
+    #[must_use = "a script would take an incomplete output for a complete one"]
     pub(crate) fn close(self, ended: Ended) -> Option<std::io::Error> {
         drop(self.served);
         self.live.and_then(|live| live.finish(ended))
     }
 }
 
-/// What a request from outside does besides.
+/// What else a request over the socket does.
 struct RunHooks {
     processes: Weak<Processes>,
     recorder: Arc<Recorder>,

@@ -1,6 +1,6 @@
-//! What an earlier life of a run left: for each job, whether and how it goes on.
+//! The initial state of each job of a resumed run: whether and how it continues.
 //!
-//! Room: surface, but pure: rows of the journal and what keepers say come in, decisions go out.
+//! Room: decisions.
 //!
 //! # Invariant
 //! A job whose success is known to the journal *or* to a keeper does not run again.
@@ -8,28 +8,28 @@
 use sched_jobs::State;
 use surface_journal::JobRow;
 
-/// How a job begins in this life of the run.
+/// How a job starts in this process of the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum InitialState {
     /// It is done.
     Done,
-    /// It failed for good, or was cancelled, and nobody asked to try it again.
+    /// It failed for good, or was cancelled, and `--retry-failed` was not given.
     Failed {
-        /// What was said about it.
+        /// Its error.
         why: String,
         /// Attempts made.
         attempts: u32,
     },
-    /// It is still to be done, after so many attempts; of these, so many do not count against its retries.
+    /// It is still to be done, after some attempts; some of these do not count against its retries.
     Open {
         /// Attempts made.
         attempts: u32,
-        /// Attempts that are forgiven.
+        /// Attempts that do not count.
         forgiven: u32,
     },
     /// A keeper knows this attempt: it runs, or has ended.
     Found {
-        /// What the keeper knows it by.
+        /// Its token in the keeper.
         token: String,
         /// Which attempt it is.
         attempt: u32,
@@ -46,14 +46,14 @@ pub(crate) struct KnownAttempt {
     pub(crate) what: KeeperStatus,
 }
 
-/// How a command stands with its keeper.
+/// The status of a command, from its keeper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeeperStatus {
     /// It runs.
     Runs,
     /// It ended by itself.
     Ended,
-    /// Somebody ended it: it is not done.
+    /// It was cancelled: it is not done.
     Cancelled,
     /// Its keeper was killed: it is not known whether it is done.
     Lost,
@@ -63,7 +63,7 @@ impl InitialState {
     /// A job of a new run.
     pub(crate) const NEW: InitialState = InitialState::Open { attempts: 0, forgiven: 0 };
 
-    /// Whether it can have an effect in this life.
+    /// Whether it cannot run in this process of the run.
     pub(crate) fn is_over(&self) -> bool {
         matches!(self, InitialState::Done | InitialState::Failed { .. })
     }
@@ -74,7 +74,7 @@ pub(crate) fn has_run(row: &JobRow) -> bool {
     row.state == State::Running || (row.state == State::Paused && row.started_us.is_some())
 }
 
-/// How one job goes on.
+/// The initial state of one job.
 pub(crate) fn of(
     row: &JobRow,
     retries: u32,
@@ -111,11 +111,11 @@ pub(crate) fn of(
             InitialState::Open { attempts: row.attempt, forgiven: row.attempt }
         }
         State::Failed => InitialState::Open { attempts: row.attempt, forgiven: 0 },
-        // What leads to an attempt is written under its number. A job may be paused before it began.
+        // What leads to an attempt is recorded under its number. A job may be paused before it started.
         State::Queued | State::Ready | State::Paused if !has_run(row) => {
             InitialState::Open { attempts: row.attempt.saturating_sub(1), forgiven: 0 }
         }
-        // It ran, and no keeper knows it: lost with its keeper, by a power loss or a kill from outside. Not its own fault.
+        // It ran, and no keeper knows it: lost with its keeper, by a power loss or a SIGKILL. The job is not to blame.
         _ if fails_if_lost && !retry_failed => {
             let token = row.detail.token.clone().unwrap_or_else(|| format!("{}/{}/lost", row.job, row.attempt));
             InitialState::Found { token, attempt: row.attempt, ended: true }

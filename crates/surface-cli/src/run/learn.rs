@@ -1,4 +1,6 @@
-//! What earlier runs teach about this one: what jobs will need, and which need not run.
+//! What earlier runs say about this one: estimates of what jobs need, and which jobs are up to date.
+//!
+//! Room: driver.
 //!
 //! # Invariant
 //! In doubt a job runs: it is skipped only if everything it needs is skipped, its outputs are newer than its inputs, what it reads is as it was, and they are as the same command

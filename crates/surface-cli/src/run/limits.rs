@@ -1,8 +1,10 @@
-//! What jobs may use together: built-in values, then the machine, the environment, the file, the command line.
+//! The limits of a run: built-in values, then the machine, the environment, the file, the command line.
+//!
+//! Room: decisions.
 //!
 //! # Invariant
-//! What was said later wins, and nothing that was said is changed by the machine, but for graphics cards: none has more memory for having been
-//! promised it.
+//! A later setting wins, and the machine changes none of them, except for graphics cards: no card gets more memory than it
+//! has.
 
 use mech_process::machine;
 use sched_jobs::{BadSetting, Config, Gpu};
@@ -19,12 +21,12 @@ pub(crate) const AT_ONCE: &str = "jobs at once";
 pub(crate) struct Machine {
     pub(crate) cpus: usize,
     pub(crate) ram_mb: Option<u64>,
-    /// Its graphics cards, if anybody asked.
+    /// Its graphics cards, if they were asked for.
     pub(crate) gpus: Vec<Gpu>,
 }
 
 impl Machine {
-    /// This one. Its graphics cards are asked only if somebody wants them: loading the driver's library takes a while.
+    /// This machine. Its graphics cards are read only if a job needs one: loading the driver's library takes a while.
     pub(crate) fn here(wants_card: bool) -> Self {
         let variable = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
         Self {
@@ -40,7 +42,7 @@ impl Machine {
     }
 }
 
-/// All settings of a run, and those of the environment that make no sense.
+/// All settings of a run, and the variables of the environment that are not valid.
 pub(crate) fn settle(
     machine: &Machine,
     environment: impl Fn(&str) -> Option<String>,
@@ -58,7 +60,7 @@ pub(crate) fn settle(
     let limits = &mut config.limits;
     limits.cpu_slots = asked.cpu.or(file.cpu).unwrap_or(limits.cpu_slots);
     limits.ram_mb = asked.ram.or(file.ram_mb).unwrap_or(limits.ram_mb);
-    // The built-in figure is a guess about a machine whose cards are not known: it says nothing about those that are.
+    // The built-in figure is a guess for a machine with unknown cards: it is no limit for known ones.
     let said = asked.vram.or(file.vram_mb).or(Some(limits.vram_mb).filter(|mb| *mb != built_in));
     limits.gpus = cards::allowed(&machine.gpus, asked.gpus.or(file.gpus), said);
     limits.vram_mb = match limits.gpus.iter().try_fold(0_u64, |sum, gpu| (gpu.vram_mb > 0).then(|| sum + gpu.vram_mb)) {

@@ -1,4 +1,6 @@
 //! The plan of a run: of a file, of one command, or of an earlier run; and as the journal keeps it.
+//!
+//! Room: surface.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -42,7 +44,7 @@ fn single(options: &Options) -> Result<Planned, Failure> {
     let argv = options.command.iter().map(|word| {
         word.to_str().map(str::to_owned).ok_or_else(|| {
             let word = word.to_string_lossy();
-            Failure::usage(format!("`{word}` is not UTF-8; call a script that has this word in it"))
+            Failure::usage(format!("`{word}` is not UTF-8; put it into a script and run that"))
         })
     });
     let argv: Vec<String> = argv.collect::<Result<_, _>>()?;
@@ -51,7 +53,7 @@ fn single(options: &Options) -> Result<Planned, Failure> {
     }
     let program = Path::new(&argv[0]).file_name().map_or(argv[0].clone(), |name| name.to_string_lossy().into_owned());
     let base = std::env::current_dir().map_err(|error| {
-        Failure::broken(format!("cannot tell the current directory: {error}; change to one that exists"))
+        Failure::broken(format!("cannot find the current directory: {error}; change to one that exists"))
     })?;
     let asked = &options.asked;
     let mut job = Job::new(options.name.clone().unwrap_or(program), Action::Argv(argv));
@@ -63,7 +65,7 @@ fn single(options: &Options) -> Result<Planned, Failure> {
     job.priority = options.priority.unwrap_or(0);
     job.timeout_ms = options.timeout;
     job.log_limit_mb = options.log_limit;
-    // A resource that only this command names has room for it; others who name it share it.
+    // A resource that only this command names has room for it; other runs that name it share it.
     let resources = Resources { named: asked.resource.clone(), ..Resources::default() };
     let asked = LimitArgs { jobs: asked.jobs, scheduler: asked.scheduler, ..LimitArgs::default() };
     let plan = Plan { name: job.name.clone(), base, resources, jobs: vec![job] };
@@ -103,7 +105,7 @@ fn only(plan: Plan, names: &[String]) -> Result<Plan, Failure> {
     Ok(Plan { jobs, ..plan })
 }
 
-/// A plan as the journal keeps it: whoever reads only [`Plan`] finds that.
+/// A plan as the journal keeps it: a reader of [`Plan`] alone can read it, too.
 #[derive(Serialize)]
 struct Written<'a> {
     name: &'a str,
@@ -113,7 +115,7 @@ struct Written<'a> {
     run: Extra,
 }
 
-/// What else a run must know to go on.
+/// What else is needed to resume a run.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Extra {

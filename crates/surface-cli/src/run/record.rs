@@ -1,13 +1,15 @@
-//! Everything that happens goes into the journal, once.
+//! Every event of a run is written into the journal, once.
+//!
+//! Room: driver.
 //!
 //! # Invariants
 //! - No end is lost: a keeper keeps the end of its command until the journal has it on the disk.
-//! - A job that ended well is never written as anything else, and one that Ctrl-C ended is written as not done.
+//! - A job that succeeded is never recorded as anything else, and a job that Ctrl-C ended is recorded as not done.
 //!
 //! # Why they hold
-//! An end comes in once: with what the command used, by [`Recorder::see`], under the scheduler's lock. What `see` records gets a number; the keeper's copy is given up when the
-//! journal says that this number is on the disk. Whoever ends in a success while it is being cancelled had
-//! ended before the request reached it: its effect is there, so that is what is written.
+//! Each end arrives once, with what the command used, in [`Recorder::on_event`], under the scheduler's lock. What `on_event` records gets a number; the keeper's copy is dropped when the
+//! journal reports that this number is on the disk. A job that succeeds while it is being cancelled had
+//! ended before the request reached it: its effect exists, so the success is recorded.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
@@ -30,7 +32,7 @@ pub(crate) struct Recorder {
     interrupted: AtomicBool,
     names: Vec<String>,
     plan: Arc<surface_jobfile::Plan>,
-    /// Of jobs that declare outputs: the command's fingerprint, and the files.
+    /// For jobs that declare outputs: the command's fingerprint, and the files.
     declared: HashMap<usize, (u64, Vec<PathBuf>)>,
 }
 
@@ -57,13 +59,13 @@ pub(crate) fn made_file(made: &Made) -> (PathBuf, Option<FileStamp>) {
     (made.path.clone(), stamp)
 }
 
-/// Where a job is, as the journal knows it.
+/// The state of a job, as the journal knows it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Track {
     pub(crate) job: Followed,
-    /// The journal knows its end from an earlier life of the run; nothing is new until somebody has it tried again.
+    /// The journal knows its end from an earlier process of the run; nothing is recorded unless it is retried.
     pub(crate) is_recorded: bool,
-    /// The journal knows that it runs, from an earlier life of the run: that it does so again is no news.
+    /// The journal knows from an earlier process of the run that it runs: its start is not recorded again.
     pub(crate) is_adopted: bool,
     ready_at_us: u64,
     pid: Option<u32>,
@@ -77,7 +79,7 @@ impl Track {
 }
 
 impl Recorder {
-    /// Writes with `writer`, for jobs that stand as `tracks` say.
+    /// Writes with `writer`, for jobs in the states of `tracks`.
     pub(crate) fn new(
         writer: Writer,
         tracks: Vec<Track>,
@@ -85,8 +87,8 @@ impl Recorder {
         notices: Sender<Notice>,
     ) -> Recorder {
         let broken = notices.clone();
-        // At once: the next end, which would show it too, may be hours away, or not come.
-        writer.on_error(move |error| drop(broken.send(Notice::JournalBroken(error)))); // gone only when the run is over
+        // At once: the next end, which would also show it, may be hours away, or never come.
+        writer.on_error(move |error| drop(broken.send(Notice::JournalBroken(error)))); // fails only after the end of the run
         let inner =
             Inner { writer: Some(writer), tracks, unsettled: VecDeque::new(), warnings: Vec::new(), last: None };
         Recorder {
@@ -106,38 +108,38 @@ impl Recorder {
         }
     }
 
-    /// Whose ends are to be settled.
+    /// Sets the processes whose ends are to be settled.
     pub(crate) fn watch(&self, processes: Weak<Processes>) {
-        let _ = self.processes.set(processes); // said once
+        let _ = self.processes.set(processes); // set once
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on what is cancelled was interrupted: it is not done, and a resumed run does it.
+    /// From now on a cancelled job counts as interrupted: it is not done, and a resumed run runs it.
     pub(crate) fn interrupt(&self) {
         self.interrupted.store(true, Ordering::SeqCst);
     }
 
-    /// The whole run was paused, or goes on.
+    /// The whole run was paused, or resumed.
     pub(crate) fn run_paused(&self, paused: bool) {
         if let Some(writer) = &self.inner().writer {
             writer.record(Entry::RunPaused(paused));
         }
     }
 
-    /// The code of the last command that ended, as a shell would give it; and what to say of it, if it did not just exit.
+    /// The exit code of the last command that ended, as a shell would give it; and a message, if it did not just exit.
     pub(crate) fn last(&self) -> Option<(i32, Option<String>)> {
         self.inner().last.clone()
     }
 
-    /// What keepers want people to read.
+    /// Warnings of keepers for people.
     pub(crate) fn take_warnings(&self) -> Vec<String> {
         std::mem::take(&mut self.inner().warnings)
     }
 
-    /// Hears what becomes of a command, beside its end.
+    /// Handles news of a command other than its end.
     pub(crate) fn on_news(&self, ticket: Ticket, news: News<'_>) {
         let job = ticket.job.index();
         let settled = {
@@ -161,7 +163,7 @@ impl Recorder {
         }
     }
 
-    /// Sees an event of the scheduler, under its lock.
+    /// Records an event of the scheduler, under its lock.
     pub(crate) fn on_event(&self, event: &Event, facts: Facts<'_>) {
         let job = event.job.index();
         let mut inner = self.inner();
@@ -218,7 +220,7 @@ impl Recorder {
                 let cause = facts.cause(event.job).map(ToString::to_string);
                 self.ended(&mut inner, job, has_run, ended, cause);
                 if !inner.tracks[job].is_recorded {
-                    let _ = self.notices.send(Notice::Failed); // gone only when the run is over
+                    let _ = self.notices.send(Notice::Failed); // fails only after the end of the run
                 }
             }
             What::Cancelled => {
@@ -229,7 +231,7 @@ impl Recorder {
         }
     }
 
-    /// The outputs of a job are whole, or not any more.
+    /// Marks the outputs of a job as complete, or as incomplete.
     fn mark(&self, inner: &Inner, job: usize, made: Option<Vec<(PathBuf, Option<FileStamp>)>>) {
         if let (Some((fingerprint, paths)), Some(writer)) = (self.declared.get(&job), &inner.writer) {
             let is_whole = made.is_some();
@@ -240,7 +242,7 @@ impl Recorder {
         }
     }
 
-    /// A life is over; `cause` says why it was cancelled, or could not even be started.
+    /// A job has ended; `cause` is why it was cancelled, or could not be started.
     fn ended(&self, inner: &mut Inner, job: usize, has_run: bool, mut ended: Option<Ended>, cause: Option<String>) {
         let Followed { state, attempt, .. } = inner.tracks[job].job;
         if let Some(ended) = ended.as_mut().filter(|ended| ended.code == 0) {
@@ -268,7 +270,7 @@ impl Recorder {
         inner.end(job, attempt, state, ended, error);
     }
 
-    /// The last word on the run; `None` leaves it to be resumed. Then no end need be kept anywhere else.
+    /// Records the end of the run; with `None` it can be resumed. After that no end need be kept anywhere else.
     pub(crate) fn finish(&self, outcome: Option<Outcome>) -> Result<(), JournalError> {
         let (writer, unsettled) = {
             let mut inner = self.inner();
@@ -299,7 +301,7 @@ impl Inner {
     fn end_of(&mut self, job: usize, CommandEnd { end, outcome, made, peak_vram_mb }: &CommandEnd) -> Ended {
         let ms = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let (code, how) = match (&end.how, outcome) {
-            // It said that all is well, and it is not.
+            // It exited with 0, but its outputs are missing.
             (How::Exit(0), JobOutcome::Failed(Cause::Error(why))) => (1, why.clone()),
             (how, _) => (exit_code(how), words(how)),
         };
@@ -338,7 +340,7 @@ impl Inner {
         self.write_end(job, Moved::new(job as u32, attempt, state).with(detail), token);
     }
 
-    /// Tokens whose ends are on the disk by now.
+    /// Tokens whose ends are on the disk.
     fn settled(&mut self) -> Vec<String> {
         let Some(writer) = self.writer.as_ref().filter(|_| !self.unsettled.is_empty()) else { return Vec::new() };
         let flushed = writer.flushed();

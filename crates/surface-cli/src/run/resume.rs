@@ -1,10 +1,12 @@
-//! A run that goes on after its process was killed, interrupted or lost with the machine.
+//! A run that is resumed after its process was killed, interrupted or lost with the machine.
+//!
+//! Room: driver.
 //!
 //! # Invariant
-//! Whatever the journal or a keeper knows to have succeeded is not run again; whatever still runs is not started a second time.
+//! A job that succeeded, according to the journal or a keeper, is not run again; a job that still runs is not started a second time.
 //!
 //! # Why it holds
-//! The lock of the run comes first, so nobody else starts anything. Then keepers are asked: each start had a token, and for each token
+//! The lock of the run comes first, so no other process starts anything. Then keepers are asked: each start had a token, and for each token
 //! there is a keeper that runs it or a record of its end, unless keeper and tree are gone together. What is found is matched by token,
 //! not by what the journal says, which may be some milliseconds behind.
 
@@ -28,7 +30,7 @@ use super::{begin, learn, plan, submit};
 use crate::exit::{Failure, say};
 use crate::runs::{RunResolver, command, keepers_home, unrecorded};
 
-/// Goes on with a run and stays until it is over.
+/// Resumes a run and waits until it has ended.
 pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Failure> {
     let resolver = RunResolver::open()?;
     let row = match wanted {
@@ -42,12 +44,12 @@ pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Fail
     let journal = Journal::open(&dir)?; // to write
     match row.status {
         Status::Succeeded => {
-            say!("bursar: run {id} has succeeded: nothing is left to do");
+            say!("bursar: run {id} has succeeded; there is nothing left to do");
             return Ok(0);
         }
         Status::Failed | Status::Cancelled if !options.retry_failed => {
             let message = format!(
-                "run {id} is over: {} of {} jobs failed, {} were cancelled; `bursar run --resume {id} --retry-failed` tries them again",
+                "run {id} has ended: {} of {} jobs failed, {} were cancelled; `bursar run --resume {id} --retry-failed` retries them",
                 row.counts.failed, row.jobs, row.counts.cancelled
             );
             return Err(Failure::broken(message));
@@ -84,7 +86,7 @@ pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Fail
     if let Some(file) = row.file.as_deref().filter(|file| is_changed(file, &plan)) {
         let file = file.display().to_string();
         say!(
-            "bursar: {} was changed since run {id} began, which goes on as it was planned; `bursar run {}` takes the new plan",
+            "bursar: {} has changed since run {id} began, which continues with its old plan; `bursar run {}` starts the new one",
             clean(&file),
             typed(&clean(&file))
         );
@@ -92,19 +94,19 @@ pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Fail
     if !found.lost.is_empty() {
         let names = found.lost.join(", ");
         say!(
-            "bursar: how these jobs ended is not known, since their keeper processes are gone, too; they are started again: {names}"
+            "bursar: it is not known how these jobs ended, since their keeper processes are gone, too; they are started again: {names}"
         );
     }
     if !found.gone.is_empty() {
-        say!("bursar: outputs of these jobs are gone, so they are started again: {}", found.gone.join(", "));
+        say!("bursar: outputs of these jobs are missing, so they are started again: {}", found.gone.join(", "));
     }
     if !options.quiet {
         let total = plan.jobs.len();
-        say!("bursar: run {id} goes on: {done} of {total} jobs are done, {running} still run");
+        say!("bursar: resuming run {id}: {done} of {total} jobs are done, {running} still run");
     }
     execute::execute(RunSetup {
         plan: Arc::new(plan),
-        // Its output has gone elsewhere before: it is one job like any other now.
+        // Its output went elsewhere before: it is a job like any other now.
         is_single: false,
         fail_fast: options.fail_fast || (extra.fail_fast && !options.keep_going),
         keep_incomplete: options.keep_incomplete || extra.keep_incomplete,
@@ -122,7 +124,7 @@ pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Fail
     })
 }
 
-/// Whether a file now says something else about the jobs of a plan. One that cannot be read says nothing.
+/// Whether a file now describes the jobs of a plan differently. A file that cannot be read does not.
 fn is_changed(file: &std::path::Path, plan: &Plan) -> bool {
     let Ok(now) = surface_jobfile::load(file) else { return false };
     let by_name: HashMap<&str, &Job> = now.jobs.iter().map(|job| (job.name.as_str(), job)).collect();
@@ -159,11 +161,11 @@ struct Sorted {
     taken: Vec<Entry>,
     /// Jobs that ran, and whose keepers are gone: they are started again.
     lost: Vec<String>,
-    /// Jobs that succeeded, and whose outputs are not there any more: they are started again.
+    /// Jobs that succeeded, and whose outputs are missing: they are started again.
     gone: Vec<String>,
 }
 
-/// Matches what the journal says with what keepers have.
+/// Matches the journal with what keepers have.
 fn sort(plan: &Plan, rows: &[JobRow], recovered: Vec<Recovered>, retry_failed: bool) -> Sorted {
     let known = newest_known(&recovered);
     let ends: HashMap<&str, &mech_process::End> = recovered
@@ -213,14 +215,14 @@ fn sort(plan: &Plan, rows: &[JobRow], recovered: Vec<Recovered>, retry_failed: b
     Sorted { initial: states, tracks, recovered, taken, lost, gone }
 }
 
-/// Opens jobs again that are done, but whose outputs are gone while a job that needs them is not done. Gives their names.
+/// Reopens jobs that are done, but whose outputs are missing while a job that needs them is not done. Returns their names.
 fn reopen(plan: &Plan, rows: &[JobRow], states: &mut [InitialState], tracks: &mut [Track]) -> Vec<String> {
     let mut dependents = vec![Vec::new(); plan.jobs.len()];
     for (at, job) in plan.jobs.iter().enumerate() {
         job.needs.iter().for_each(|need| dependents[*need].push(at));
     }
     let mut gone = Vec::new();
-    // Those that need others first: one that is opened again needs what is before it.
+    // In reverse topological order: a reopened job needs the outputs of those before it.
     for at in plan.order().unwrap_or_default().into_iter().rev() {
         let job = &plan.jobs[at];
         let is_needed = || dependents[at].iter().any(|&other| !states[other].is_over());
@@ -235,7 +237,7 @@ fn reopen(plan: &Plan, rows: &[JobRow], states: &mut [InitialState], tracks: &mu
     gone
 }
 
-/// Of all that keepers know about each job, the latest.
+/// For each job, the latest attempt that keepers know.
 fn newest_known(recovered: &[Recovered]) -> HashMap<usize, KnownAttempt> {
     let mut known: HashMap<usize, KnownAttempt> = HashMap::new();
     for one in recovered {
@@ -246,7 +248,7 @@ fn newest_known(recovered: &[Recovered]) -> HashMap<usize, KnownAttempt> {
             Recovered::Ended(end) => (end.token.as_str(), KeeperStatus::Ended),
         };
         let Some((job, attempt)) = Processes::attempt_of(token) else { continue };
-        // A later life's attempt of the same number came after the earlier one was cancelled.
+        // A later process reuses an attempt number only after the earlier attempt was cancelled.
         let rank =
             |known: &KnownAttempt| (known.attempt, !matches!(known.what, KeeperStatus::Cancelled | KeeperStatus::Lost));
         let new = KnownAttempt { token: token.to_owned(), attempt, what };

@@ -1,4 +1,6 @@
 //! A job of a plan as the scheduler takes it.
+//!
+//! Room: surface.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,7 +23,7 @@ pub(crate) fn demand(job: &jobfile::Job, estimate: Option<&Estimate>, counts_job
     let ram_mb = job.ram_mb.or_else(|| estimate.map(learn::ram_mb));
     let mut named = job.named.clone();
     named.extend(counts_jobs.then(|| (AT_ONCE.to_owned(), 1)));
-    // No card, no memory on it: a job may refuse what `[defaults]` says.
+    // No card, no memory on it: a job may override `[defaults]`.
     let vram_mb = if job.gpus == Some(0) { 0 } else { job.vram_mb.unwrap_or(usual.vram_mb) };
     Demand {
         cpu_slots: job.cpu.unwrap_or(usual.cpu_slots),
@@ -56,14 +58,14 @@ pub(crate) fn jobs<'a>(
         let usual = Retry::default();
         let backoff = planned.backoff_ms.map_or(usual.backoff, Duration::from_millis);
         let mut retry = Retry { times: planned.retries, backoff, longest: usual.longest.max(backoff) };
-        // What is already there goes before anything new: it holds what it holds, whether it is counted or not.
+        // Jobs that already run go first: they hold their resources, whether these are counted or not.
         const FIRST: i32 = i32::MAX;
         let command = if *is_single { single } else { command };
         let work = || Arc::new(command(planned, plan, *keep_incomplete));
         match &initial[at] {
             InitialState::Done => return job.already_done(),
             InitialState::Open { attempts, forgiven } => {
-                // The scheduler counts what this life tries; earlier lives have used up some of it.
+                // The scheduler counts the attempts of this process; earlier processes have used up some of them.
                 retry.times = retry.times.saturating_sub(attempts.saturating_sub(*forgiven));
                 job = job.execute(processes.clone(), work()).attempts_made(*attempts);
             }

@@ -1,6 +1,8 @@
-//! How the jobs of an interrupted run stand: what the journal says, and what their keepers recorded after it.
+//! The current states of the jobs of an interrupted run: from the journal, and from what their keepers recorded later.
 //!
-//! Room: surface. Only looks: a resumed run makes the same of the same facts, and then writes it down.
+//! Room: driver.
+//!
+//! It only reads: a resumed run comes to the same result, and writes it down.
 //!
 //! # Invariant
 //! No job of an interrupted run is shown as running unless a process of it runs.
@@ -16,8 +18,8 @@ use surface_journal::{Counts, JobRow, Journal, RunRow, Status};
 use super::{command, keepers_home, kept_plan};
 use crate::exit::Failure;
 
-/// What is said of a job that is gone together with its keeper.
-const LOST: &str = "how it ended is not known, since its keeper process is gone, too";
+/// The error of a job that is lost together with its keeper.
+const LOST: &str = "it is not known how it ended, since its keeper process is gone, too";
 
 /// What a keeper knows of an attempt.
 #[derive(Clone, Copy)]
@@ -27,7 +29,7 @@ enum AttemptStatus<'a> {
     Lost,
 }
 
-/// A run and its jobs as they stand.
+/// A run and its jobs in their current states.
 ///
 /// # Errors
 /// If the journal cannot be read.
@@ -35,12 +37,12 @@ pub(crate) fn of(journal: &Journal, mut run: RunRow) -> Result<(RunRow, Vec<JobR
     let mut rows = journal.jobs(&run.id)?;
     if let Some(seen) = seen(journal, &run) {
         let known = newest(&seen);
-        // Only who has ended well is asked for its files.
+        // Only jobs that succeeded are checked for their outputs.
         let has_ended_well = seen.ended.iter().any(|end| end.how == How::Exit(0));
         let plan = if has_ended_well { kept_plan(journal, &run.id).ok() } else { None };
         for row in &mut rows {
             let known = known.get(&(row.job as usize)).copied();
-            // A keeper that lives may not have been able to write that it started something.
+            // A live keeper may not have been able to record that it started something.
             let known = known.or((seen.alive == 0).then_some((row.attempt, AttemptStatus::Lost)));
             if let Some((attempt, known)) = known {
                 update_row(row, attempt, known, plan.as_ref());
@@ -51,12 +53,12 @@ pub(crate) fn of(journal: &Journal, mut run: RunRow) -> Result<(RunRow, Vec<JobR
     Ok((run, rows))
 }
 
-/// A run alone, as it stands.
+/// A run with its current counts.
 ///
 /// # Errors
 /// If the journal cannot be read.
 pub(crate) fn of_run(journal: &Journal, run: RunRow) -> Result<RunRow, Failure> {
-    // Nobody need read all its jobs if no keeper knows more than the journal.
+    // Its jobs need not be read if no keeper knows more than the journal.
     let is_as_written = |seen: &Seen| {
         let tells = seen.ended.len() + seen.running.len() + seen.unkept.len() + seen.lost.len();
         tells == 0 && run.counts.running + run.counts.paused == 0
@@ -81,7 +83,7 @@ fn newest(seen: &Seen) -> HashMap<usize, (u32, AttemptStatus<'_>)> {
     let mut newest: HashMap<usize, (u32, AttemptStatus<'_>)> = HashMap::new();
     for (token, known) in lost.chain(running).chain(ended) {
         let Some((job, attempt)) = Processes::attempt_of(token) else { continue };
-        // A later life's attempt of the same number came after the earlier one was lost or cancelled.
+        // A later process reuses an attempt number only after the earlier attempt was lost or cancelled.
         let is_open = |known: &AttemptStatus<'_>| {
             matches!(
                 known,
@@ -97,7 +99,7 @@ fn newest(seen: &Seen) -> HashMap<usize, (u32, AttemptStatus<'_>)> {
     newest
 }
 
-/// Brings a row to what a keeper knows, if that is more than the journal does.
+/// Updates a row with what a keeper knows, if that is more than the journal knows.
 fn update_row(row: &mut JobRow, attempt: u32, known: AttemptStatus<'_>, plan: Option<&Plan>) {
     let has_begun = matches!(row.state, State::Running | State::Paused);
     let knows_more = attempt > row.attempt || (attempt == row.attempt && !row.state.is_terminal());
@@ -108,7 +110,7 @@ fn update_row(row: &mut JobRow, attempt: u32, known: AttemptStatus<'_>, plan: Op
     let end = match known {
         AttemptStatus::Runs => return row.state = State::Running,
         AttemptStatus::Ended(end) if !matches!(end.how, How::Cancelled | How::KeeperLost) => end,
-        // A resumed run tries it again, unless the job says otherwise.
+        // A resumed run retries it, unless the job says otherwise.
         AttemptStatus::Ended(End { how: How::Cancelled, .. }) => {
             (row.state, row.attempt) = (State::Queued, attempt + 1);
             return;

@@ -1,10 +1,12 @@
-//! Runs that there are: found by the names people type, and what is left of them.
+//! Existing runs: found by the names people type, with the states of their jobs.
 //!
-//! Room: surface. Below `bursar run`, which begins runs and goes on with them, and below the commands that look at them.
+//! Room: surface.
 //!
-//! - `house.rs`: which run or job a word means; `unrecorded.rs`: journals of runs that leave no record.
-//! - `orphans.rs`: jobs that outlived their run; `standing.rs`: how the jobs of an interrupted run stand.
-//! - `command.rs`: what is run for a job.
+//! Below `bursar run`, which starts and resumes runs, and below the commands that show them.
+//!
+//! - `resolver.rs`: which run or job a word means; `unrecorded.rs`: journals of runs without a record.
+//! - `orphans.rs`: jobs that outlived their run; `job_status.rs`: the current states of the jobs of an interrupted run.
+//! - `command.rs`: the command of a job.
 
 mod command;
 pub(crate) mod job_status;

@@ -1,4 +1,6 @@
-//! Jobs that outlived their run: it was killed, and they go on below their keepers, or without those if they were killed, too.
+//! Jobs that outlived their run: it was killed, and they still run under their keepers, or without them if they were killed, too.
+//!
+//! Room: driver.
 //!
 //! # Invariant
 //! Looking at such jobs disturbs no process. Ending them requires the lock of their run, so the run cannot be resumed meanwhile.
@@ -17,7 +19,7 @@ use super::{command, keepers_home, kept_plan};
 use crate::exit::Failure;
 use crate::view::text::{clean, listed};
 
-/// Interrupted runs that are looked at.
+/// Limit of interrupted runs that are checked.
 const LOOKED_AT: usize = 50;
 
 /// The jobs of an interrupted run that still run.
@@ -28,7 +30,7 @@ pub(crate) fn of(journal: &Journal, run: &RunRow) -> Result<Vec<JobRow>, Failure
     if run.status != Status::Interrupted {
         return Ok(Vec::new());
     }
-    // Not what the journal calls running: it may not have heard of a start before its run was killed.
+    // Not the jobs that are running according to the journal: a start may not have been recorded before the run was killed.
     let Ok(seen) = Keepers::look(&keepers_home(&journal.folder(&run.id))) else { return Ok(Vec::new()) };
     let numbers: HashSet<usize> =
         seen.all_running().filter_map(|token| Some(Processes::attempt_of(token)?.0)).collect();

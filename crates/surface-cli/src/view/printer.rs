@@ -1,14 +1,14 @@
-//! What is said, printed and drawn while a run or a flow goes on, from whatever thread.
+//! Messages, lines and frames of an active run or flow, from any thread.
 //!
-//! Room: surface.
+//! Room: driver.
 //!
 //! # Invariants
 //! - What is printed is never torn by the live area, nor the area by it: one thread writes to the terminal.
-//! - Everything that was printed or said before `finish` is shown when `finish` returns, in its order.
+//! - Everything that was printed before `finish` is shown when `finish` returns, in its order.
 //!
 //! # Why they hold
-//! With a live area, lines go into one list, which the thread takes whole and prints above the next frame. A list that has grown long keeps
-//! those who print waiting until it is taken. The thread sees `closing` under the lock of the list, so it takes what came before.
+//! With a live area, lines go into one list, which the thread takes whole and prints above the next frame. If the list is long, callers
+//! that print wait until it is taken. The thread reads `closing` under the lock of the list, so it takes what came before.
 
 use std::io::{self, ErrorKind, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -23,16 +23,16 @@ use crate::exit::say;
 
 /// Lines that may wait to be printed above the live area.
 const LINES_MAX: usize = 4096;
-/// A terminal that takes nothing for so long is given up on.
+/// A terminal that takes nothing for this long is given up.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What people chose to see, and are told beside the counts.
+/// What the user selected, and a note beside the counters.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Shown {
     /// The row that keys are about, if there are keys.
     pub(crate) selected: Option<usize>,
     pub(crate) shows_keys: bool,
-    /// A word about the whole: draining, paused.
+    /// A note about the whole: draining, paused.
     pub(crate) note: Option<String>,
     /// The shell has written below the last frame: the next one is drawn where the cursor is.
     pub(crate) is_moved: bool,
@@ -42,19 +42,19 @@ pub(crate) struct Shown {
 struct PrinterState {
     /// Lines to print above the frame.
     above: Vec<String>,
-    /// What is to be told programs, and when it was said: by the thread that watches, since a reader may take its time.
+    /// Messages for programs, and their times: written by the thread that watches, since a reader may be slow.
     messages: Vec<(Duration, String)>,
     shown: Shown,
     needs_redraw: bool,
     is_closing: bool,
-    /// Nobody takes lines any more.
+    /// The thread is gone: lines are not taken any more.
     is_gone: bool,
 }
 
 #[derive(Default)]
 struct Shared {
     state: Mutex<PrinterState>,
-    /// Rings when something is to be drawn now, and when lines were taken.
+    /// Notified when something is to be drawn now, and when lines were taken.
     changed: Condvar,
     /// Why a line could not be written to standard output; after that none is.
     cut: Mutex<Option<io::Error>>,
@@ -70,7 +70,7 @@ impl Shared {
     }
 }
 
-/// A way to say something to whoever watches, and to change what is shown, from any thread.
+/// Prints messages and changes what is shown, from any thread.
 #[derive(Clone)]
 pub(crate) struct Printer {
     shared: Arc<Shared>,
@@ -84,12 +84,12 @@ impl Printer {
         Printer { shared: Arc::default(), mode, of: Arc::new(of), began: Instant::now() }
     }
 
-    /// Whom it speaks of.
+    /// The id of the run or flow.
     pub(super) fn id(&self) -> &str {
         self.of.id()
     }
 
-    /// Says one line about the whole: above what is drawn, as an event, or on stderr. Waits for nobody who reads.
+    /// Prints one message: above the frame, as an event, or on stderr. Does not wait for a reader.
     pub(crate) fn say(&self, line: &str) {
         let mut state = self.shared.lock();
         match self.mode {
@@ -106,11 +106,11 @@ impl Printer {
         }
     }
 
-    /// Tells programs what was said.
+    /// Emits messages as events.
     pub(super) fn emit_messages(&self) {
         let messages = std::mem::take(&mut self.shared.lock().messages);
         for (at, text) in messages {
-            let _ = self.emit(Event { text: Some(&text), ..Event::new(at, "said") }); // taken at the end
+            let _ = self.emit(Event { text: Some(&text), ..Event::new(at, "said") }); // reported at the end
         }
     }
 
@@ -122,7 +122,7 @@ impl Printer {
     /// What a node prints.
     ///
     /// # Errors
-    /// If nobody takes it.
+    /// If the line cannot be written.
     pub(crate) fn print(&self, text: &str) -> io::Result<()> {
         match self.mode {
             Mode::Live => self.print_above(text),
@@ -146,7 +146,7 @@ impl Printer {
             let left = until.saturating_duration_since(Instant::now());
             state = self.shared.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
             if left.is_zero() {
-                return Err(io::Error::new(ErrorKind::TimedOut, "the terminal takes no lines"));
+                return Err(io::Error::new(ErrorKind::TimedOut, "the terminal does not take lines"));
             }
         }
         if state.is_gone {
@@ -164,7 +164,7 @@ impl Printer {
         self.line(&Event { of: Some(&self.of), ..event }.json())
     }
 
-    /// A line on standard output. After one that could not be written none is: who reads may have had enough, and a list with holes is worse than one that ends.
+    /// A line on standard output. After one that could not be written none is: the reader may be gone, and a list with holes is worse than one that ends.
     ///
     /// # Errors
     /// If it is not written.
@@ -216,12 +216,12 @@ impl Printer {
             }
             (std::mem::take(&mut state.above), state.shown.clone())
         };
-        self.shared.changed.notify_all(); // somebody may wait for room
+        self.shared.changed.notify_all(); // a caller may wait for room
         screen.draw(&above, frame(shown, width, height), columns.into());
     }
 }
 
-/// A display that is on, until it is told how that which it shows has ended.
+/// An active display, until `finish` is called with the result.
 #[must_use = "a display that is dropped goes off"]
 pub(crate) struct Display<E> {
     printer: Printer,
@@ -229,7 +229,7 @@ pub(crate) struct Display<E> {
     thread: Option<JoinHandle<()>>,
 }
 
-/// When the thread is gone, also by a panic, nobody waits for it.
+/// When the thread is gone, also by a panic, no caller waits for it.
 struct GoneGuard(Printer);
 
 impl Drop for GoneGuard {
@@ -240,10 +240,10 @@ impl Drop for GoneGuard {
 }
 
 impl<E: Send + 'static> Display<E> {
-    /// Lets a thread `watch` until the voice is closing; then that may ask how it ended.
+    /// Starts a thread that runs `watch` until the printer is closing; `watch` may then ask for the result.
     ///
     /// # Errors
-    /// If there is no thread to be had.
+    /// If the thread cannot be started.
     pub(super) fn start(
         printer: &Printer,
         watch: impl FnOnce(&dyn Fn() -> Option<E>) + Send + 'static,
@@ -259,7 +259,7 @@ impl<E: Send + 'static> Display<E> {
 }
 
 impl<E> Display<E> {
-    /// For others who have something to say.
+    /// The printer, for other threads.
     pub(crate) fn printer(&self) -> Printer {
         self.printer.clone()
     }
@@ -269,7 +269,7 @@ impl<E> Display<E> {
         let printer = self.printer.clone();
         *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
         drop(self);
-        // Whoever read it may have had enough.
+        // The reader may have closed the pipe.
         let unwritten = printer.shared.cut().take().filter(|error| error.kind() != ErrorKind::BrokenPipe);
         unwritten.filter(|_| printer.mode == Mode::Json)
     }

@@ -77,7 +77,7 @@ fn a_flow_that_goes_on_is_listed_counted_and_explained() {
 }
 
 fn none_goes_on() -> &'static str {
-    "bursar: no flow is going on; start one with `bursar flow run FILE`"
+    "bursar: no flow is active; start one with `bursar flow run FILE`"
 }
 
 #[test]

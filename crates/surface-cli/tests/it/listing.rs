@@ -247,7 +247,7 @@ fn what_is_not_there_is_answered_with_code_4_and_a_way_out() {
         ("show r-zzzz", ["no run is called `r-zzzz`", "latest"]),
         ("show latest", ["no run is called `latest`", "id"]),
         ("why nobody", ["has a job `nobody`", "bursar show RUN"]),
-        ("pause", ["no run is going on", "bursar run FILE"]),
+        ("pause", ["no run is active", "bursar run FILE"]),
         ("cancel nobody", ["has a job `nobody`", "bursar ps"]),
         ("report", ["no run is called `latest`", "id"]),
     ] {

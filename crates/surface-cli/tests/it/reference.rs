@@ -30,7 +30,7 @@ fn help_of_a_file_names_every_key_with_its_limits_and_an_example() {
     for key in ["on_crash", "over_ram", "pin", "cwd", "shell", "gpus"] {
         assert!(told.contains(&format!("\n  {key}")), "{key}\n{told}");
     }
-    assert!(told.contains("a whole number from -20 to 19; without it: as bursar itself\n"), "{told}");
+    assert!(told.contains("a whole number from -20 to 19; default: that of bursar\n"), "{told}");
     assert!(told.contains("nice = 5\n"));
     assert!(text(&run(&["help", "flowfile"]).stdout).contains("\nkind = \"window\": "));
 }

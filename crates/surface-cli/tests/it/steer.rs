@@ -43,7 +43,7 @@ fn a_run_that_goes_on_is_listed_and_explained() {
     gate.answer();
     let (code, said) = run.wait();
     assert_eq!(code, Some(0), "{said}");
-    assert!(complains(&site.bursar("ps"), 0).contains("no run is going on"));
+    assert!(complains(&site.bursar("ps"), 0).contains("no run is active"));
 }
 
 #[test]
@@ -205,10 +205,10 @@ fn what_a_killed_run_left_is_seen_through_and_tidied_up() {
     let socket = site.journal().folder(&id).join("control.sock");
     assert!(socket.exists());
     run.kill();
-    assert!(says(&site.bursar("ps")).contains("interrupted, but jobs of it still run: "));
+    assert!(says(&site.bursar("ps")).contains("interrupted, but its jobs still run: "));
     assert!(!socket.exists(), "nobody listens on it any more");
     let error = complains(&site.bursar(&format!("pause {id}")), 1);
-    assert!(error.contains("is not going on (interrupted); go on with it by `bursar run --resume"), "{error}");
+    assert!(error.contains("is not active (interrupted); go on with it by `bursar run --resume"), "{error}");
     let why = says(&site.bursar("why third"));
     assert!(why.starts_with("third waits for the run, which was interrupted when the job was queued."), "{why}");
     gate.answer(); // its job is still there

@@ -1,6 +1,8 @@
 //! A plan as boxes and arrows.
 //!
-//! Room: surface, pure.
+//! Room: surface.
+//!
+//! Pure: no clock, no file, no thread.
 //!
 //! # Invariant
 //! An arrow goes from a need to its user; each is there once. Boxes are in the order of the file.
@@ -42,7 +44,7 @@ pub(super) fn folded(plan: &Plan) -> Picture {
         let mut last = usize::MAX;
         for &need in &job.needs {
             let Some(&need) = group_of.get(need) else { continue };
-            // Instances stand together, so most edges repeat the one before.
+            // Instances are next to each other, so most edges repeat the one before.
             if need != last && need != user && seen.insert((need, user)) {
                 needs[user].push(need);
             }
@@ -56,7 +58,7 @@ pub(super) fn folded(plan: &Plan) -> Picture {
     Picture::of_needs(&plan.name, groups.into_iter().map(node_of).collect(), needs)
 }
 
-/// `cpu 2 · vram 6 GB · licence 1 · retries 2`, as far as it was said.
+/// `cpu 2 · vram 6 GB · licence 1 · retries 2`, as far as it is set.
 fn detail(job: &Job) -> String {
     let mut parts = Vec::new();
     parts.extend(job.cpu.map(|cpu| format!("cpu {cpu}")));

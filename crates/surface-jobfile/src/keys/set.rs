@@ -1,6 +1,9 @@
 //! What the reader does with the value of each key.
 //!
-//! Room: surface, pure. One function for each row of the table that does more than to keep a number, a size or a text.
+//! Room: surface.
+//!
+//! Pure: no clock, no file, no thread.
+//! One function for each row of the table that does more than to keep a number, a size or a text.
 
 use super::{Field, Key, Spanned, Values};
 use crate::draft::{Draft, Line, Settings};
@@ -142,7 +145,7 @@ pub(super) fn over_ram<'t>(settings: &mut Settings, key: &Key, node: &Node<'t>, 
 pub(super) fn pin<'t>(settings: &mut Settings, key: &Key, node: &Node<'t>, values: &mut Values<'t>) {
     let Value::List(items) = &node.value else { return values.wrong_type(&key.field, node) };
     if items.len() > PINS {
-        let message = format!("`pin` lists {} CPUs, and the most is {PINS}", items.len());
+        let message = format!("`pin` lists {} CPUs, but the limit is {PINS}", items.len());
         return values.report.add(&node.at, message, "leave it out to run on any CPU");
     }
     settings.pin = Some(items.iter().filter_map(|item| small(key, item, values)).collect());

@@ -180,7 +180,7 @@ fn a_glob_is_refused_where_the_disk_is_nobodys_business() {
     let problems = parse_with("a.toml", text.as_bytes(), &limits).unwrap_err().to_string();
     assert_eq!(
         problems,
-        "a.toml:2:17: `glob:/etc/*` would look at the disk, and that is not allowed here; write a list"
+        "a.toml:2:17: `glob:/etc/*` would read the disk, which is not allowed here; write a list"
     );
 }
 

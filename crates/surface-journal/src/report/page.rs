@@ -1,4 +1,6 @@
-//! The page itself: sections in words here, pictures and the table by `page.js` from the data at the end.
+//! The page itself: sections as HTML from here, charts and the table by `page.js` from the data at the end.
+//!
+//! Room: surface.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -11,7 +13,7 @@ use super::text::{date, escape, script_json, short};
 use super::{Facts, Kind, Link, Span, critical_path, extents, lanes, spans, usage};
 use crate::JobRow;
 
-/// How many failures are told in full.
+/// How many failures are shown in full.
 const FAILURES_SHOWN: usize = 50;
 /// How many links of the critical path are listed.
 const LINKS_SHOWN: usize = 200;
@@ -21,7 +23,7 @@ fn time(us: u64) -> String {
     measured(Duration::from_micros(us))
 }
 
-/// Everything worked out from the facts.
+/// Everything computed from the facts.
 struct Summary {
     wall_us: u64,
     spans: Vec<Span>,

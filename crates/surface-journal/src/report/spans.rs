@@ -1,5 +1,7 @@
 //! From moves to stretches of time: what each job did when.
 //!
+//! Room: decisions.
+//!
 //! # Invariant
 //! The spans of one job do not overlap, and follow each other in the order of its events.
 
@@ -20,7 +22,7 @@ pub enum Kind {
     Paused,
 }
 
-/// A stretch of time in the life of a job, in microseconds since the run began.
+/// A period in the life of a job, in microseconds since the run began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     /// Which job.

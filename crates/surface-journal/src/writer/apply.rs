@@ -1,7 +1,9 @@
 //! What an event changes in the database.
 //!
+//! Room: driver.
+//!
 //! # Invariant
-//! `events` only grows, and `latest` is what the newest event of each job says, with what earlier ones of the same attempt said and
+//! `events` only grows. `latest` is what the newest event of each job says, plus what earlier ones of the same attempt said and
 //! it does not. Both change in one transaction, so a listing need not read the events.
 
 use rusqlite::{Connection, OptionalExtension, params};

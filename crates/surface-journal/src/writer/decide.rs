@@ -1,5 +1,7 @@
 //! When a writer commits, and when it asks the disk.
 //!
+//! Room: decisions.
+//!
 //! Pure: ages arrive as values.
 //!
 //! Two things are at stake. A *commit* hands events to the system, so they survive the death of this process; it costs some
@@ -13,7 +15,7 @@ use std::time::Duration;
 
 use super::Options;
 
-/// What lies before the writer.
+/// The work that waits for the writer.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Backlog {
     /// Events not committed, and the age of the oldest.
@@ -23,7 +25,7 @@ pub(crate) struct Backlog {
     pub(crate) unsynced: usize,
     /// The age of the oldest event that is not synced, committed or not.
     pub(crate) unsafe_age: Duration,
-    /// Somebody waits for a commit; for a sync.
+    /// A caller waits for a commit; for a sync.
     pub(crate) commit_asked: bool,
     pub(crate) sync_asked: bool,
     pub(crate) closing: bool,
@@ -35,7 +37,7 @@ pub(crate) struct Backlog {
 pub(crate) enum Step {
     /// Sleep until something comes.
     Idle,
-    /// Sleep so long, or until something comes that changes the step.
+    /// Sleep this long, or until something comes that changes the step.
     Wait(Duration),
     /// Commit what waits.
     Commit,

@@ -1,8 +1,10 @@
 //! The thread that commits.
 //!
+//! Room: driver.
+//!
 //! # Invariant
-//! It ends for three reasons only: told to close with nothing left, the first error, a panic. In each case `gone` is set, so
-//! nobody waits for it.
+//! It ends for three reasons only: it was closed with nothing left, the first error, a panic. In each case `gone` is set, so
+//! no caller waits for it.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -88,7 +90,7 @@ impl EventWriter {
     }
 }
 
-/// Sets `gone` however the thread ends, and tells if that was an error.
+/// Sets `gone` however the thread ends, and reports an error.
 struct ExitGuard<'a>(&'a Shared);
 
 impl Drop for ExitGuard<'_> {
@@ -96,14 +98,14 @@ impl Drop for ExitGuard<'_> {
         let mut queue = self.0.lock();
         queue.gone = true;
         queue.waiting = VecDeque::new();
-        let (failed, tell) = (queue.failed.clone(), queue.on_error.take());
+        let (failed, report) = (queue.failed.clone(), queue.on_error.take());
         drop(queue);
         self.0.room.notify_all();
         self.0.settled.notify_all();
-        if let Some(tell) = tell
+        if let Some(report) = report
             && (failed.is_some() || std::thread::panicking())
         {
-            tell(failed);
+            report(failed);
         }
     }
 }

@@ -1,14 +1,16 @@
 //! Pictures in layers: boxes, arrows between them, and drawings for a terminal, for Graphviz and for a browser.
 //!
-//! Room: surface, pure.
+//! Room: surface.
+//!
+//! Pure: no clock, no file, no thread.
 //!
 //! # Invariant
-//! A picture is a function of its boxes and arrows, the same every time; what people wrote is escaped; and anything can be drawn, also
-//! arrows in circles and arrows to boxes that are not there. Boxes are in the order they were given.
+//! A picture is a function of its boxes and arrows, the same every time; text from the file is escaped; and anything can be drawn, also
+//! cycles and arrows to boxes that do not exist. Boxes are in the order they were given.
 //!
 //! # Why it holds
 //! An arrow that would point out of the list is left out. Layers come from an order that ignores arrows which may go back only where
-//! they have to; what is left in a circle stays in layer 0: wrong, but drawn.
+//! they have to; what is left in a cycle stays in layer 0: wrong, but drawn.
 
 mod dot;
 mod svg;
@@ -32,7 +34,7 @@ pub struct PictureNode {
 }
 
 impl PictureNode {
-    /// A box with a name and what is said below it.
+    /// A box with a name and details below it.
     pub fn new(label: impl Into<String>, detail: impl Into<String>) -> Self {
         Self { label: label.into(), detail: detail.into(), ..Self::default() }
     }
@@ -45,11 +47,11 @@ pub struct Arrow {
     pub from: usize,
     /// Number of the box it enters.
     pub to: usize,
-    /// What is said at it.
+    /// Its label.
     pub label: String,
     /// Drawn apart from the others: dashed and red.
     pub control: bool,
-    /// It may go back: circles are cut here.
+    /// It may go back: cycles are cut here.
     pub loose: bool,
 }
 
@@ -117,7 +119,7 @@ impl Picture {
         self.nodes.len()
     }
 
-    /// How many boxes stand one behind the other.
+    /// How many layers there are.
     pub fn layers(&self) -> usize {
         self.layers
     }
@@ -156,13 +158,13 @@ mod tests {
         let nodes = |count: usize| (0..count).map(|n| PictureNode::new(format!("n{n}"), "")).collect::<Vec<_>>();
         let forward = Picture::new("x", nodes(2), vec![arrow(0, 1, true)]);
         assert_eq!((forward.layers(), forward.goes_back(&forward.arrows[0])), (2, false));
-        let circle = Picture::new("x", nodes(3), vec![arrow(0, 1, false), arrow(1, 2, true), arrow(2, 0, true)]);
-        assert_eq!(circle.layers(), 3);
-        assert!(circle.goes_back(&circle.arrows[2]) && !circle.goes_back(&circle.arrows[1]));
+        let cycle = Picture::new("x", nodes(3), vec![arrow(0, 1, false), arrow(1, 2, true), arrow(2, 0, true)]);
+        assert_eq!(cycle.layers(), 3);
+        assert!(cycle.goes_back(&cycle.arrows[2]) && !cycle.goes_back(&cycle.arrows[1]));
     }
 
     #[test]
-    fn circles_and_arrows_to_nowhere_are_drawn() {
+    fn cycles_and_arrows_to_nowhere_are_drawn() {
         let nodes = vec![PictureNode::new("a", ""), PictureNode::new("b", "")];
         let arrows = vec![arrow(0, 1, false), arrow(1, 0, false), arrow(1, 1, false), arrow(0, 7, false)];
         let picture = Picture::new("x", nodes, arrows);

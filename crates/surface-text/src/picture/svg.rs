@@ -1,12 +1,14 @@
 //! A picture for a browser.
 //!
-//! Room: surface, pure.
+//! Room: surface.
+//!
+//! Pure: no clock, no file, no thread.
 //!
 //! # Invariant
-//! Self-contained: no script, no font, no link. Layers stand left to right; no two boxes overlap.
+//! Self-contained: no script, no font, no link. Layers go left to right; no two boxes overlap.
 //!
 //! # Why it looks tidy
-//! Boxes of a layer are sorted by the mean place of those they are tied to, swept to and fro a few times
+//! Boxes of a layer are sorted by the mean position of the boxes they are joined with, swept to and fro a few times
 //! (the barycentre heuristic): most crossings of arrows go away, for the price of a few sorts.
 
 use std::collections::HashMap;
@@ -61,7 +63,7 @@ pub(super) fn draw(picture: &Picture) -> String {
          </style>\n",
         escaped(&picture.name)
     );
-    // Left to right goes without saying; a circle does not.
+    // Left to right needs no arrow heads; a cycle does.
     let heads = back > 0 || picture.arrows.iter().any(|arrow| !arrow.label.is_empty());
     if heads {
         out.push_str(
@@ -99,7 +101,7 @@ pub(super) fn draw(picture: &Picture) -> String {
     out
 }
 
-/// An arrow and its label; the `nth` between the same two boxes stands below the one before. One that goes back runs below all boxes, at `back`.
+/// An arrow and its label; the `nth` between the same two boxes is below the one before. One that goes back runs below all boxes, at `back`.
 fn line(
     out: &mut String,
     arrow: &Arrow,

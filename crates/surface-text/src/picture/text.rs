@@ -1,6 +1,8 @@
 //! A picture for a terminal.
 //!
-//! Room: surface, pure.
+//! Room: surface.
+//!
+//! Pure: no clock, no file, no thread.
 //!
 //! # Invariant
 //! A line for each box, at most [`ROWS`]; what is drawn below another needs it, and other needs are named.
@@ -37,7 +39,7 @@ pub(super) fn draw(picture: &Picture, needs: &str) -> String {
     out
 }
 
-/// What a terminal would act on is not sent to one.
+/// The name without characters that a terminal would act on.
 pub fn shown(name: &str) -> String {
     name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

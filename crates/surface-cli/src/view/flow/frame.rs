@@ -1,6 +1,8 @@
 //! The live area of a flow: its edges, its nodes, and a line for the whole.
 //!
-//! Room: surface, pure: values in, lines out.
+//! Room: surface.
+//!
+//! Pure: no clock, no file, no thread.
 //!
 //! # Invariant
 //! A frame has at most `height` lines, none wider than `width`, whatever the flow.
@@ -24,15 +26,15 @@ use crate::view::text::{clean, count, errors, grouped, percent, rate, time};
 const BAR: usize = 8;
 /// What the keys do, in lines.
 const KEYS: [&str; 4] = [
-    " k  stop at once: the kill switch     q  deliver what is on its way, then stop",
-    " ↑ ↓  choose an edge     + -  double or halve its capacity",
+    " k  stop at once: the kill switch     q  deliver messages on their way, then stop",
+    " ↑ ↓  select an edge     + -  double or halve its capacity",
     " p  its next band: normal, high, control     space  pause or resume all sources",
-    " ?  these lines     Ctrl-C  as q; twice, as k",
+    " ?  this help     Ctrl-C  as q; twice, as k",
 ];
 
-/// Everything a frame shows besides counts.
+/// Everything a frame shows besides counters.
 pub(crate) struct FrameContext {
-    /// What keys are about is an edge.
+    /// Keys select an edge.
     pub(crate) shown: Shown,
     pub(crate) width: usize,
     pub(crate) height: usize,
@@ -79,7 +81,7 @@ fn share(edges: usize, nodes: usize, room: usize) -> (usize, usize) {
     (for_edges, room - for_edges)
 }
 
-/// A table of as many rows as there is room for, around the one that matters; the last line says how many are not shown.
+/// A table of as many rows as there is room for, around row `near`; the last line says how many are not shown.
 fn some(
     all: usize,
     room: usize,
@@ -117,7 +119,7 @@ fn edge_table(flow: &FlowLine, rates: &Rates, shown: Range<usize>, context: &Fra
         Column::right("RATE/S", 7, cells(&|at, _| rate(rates.edge(at)))),
         Column::right("DELIVERED", 4, cells(&|_, edge| count(edge.delivered))),
         Column::left("", 5, cells(&|_, edge| lost(edge, paint))),
-        // Last, so that nothing moves when it comes and goes.
+        // Last, so that no other column moves when it appears.
         Column::left("", 6, cells(&|_, edge| if edge.blocked { paint.red("■ blocked") } else { String::new() })),
     ];
     if wanted(&columns) > width {
@@ -143,7 +145,7 @@ fn filled(edge: &EdgeLine) -> String {
 
 fn bar(edge: &EdgeLine, paint: Paint) -> String {
     let part = edge.depth as f64 / edge.capacity.max(1) as f64;
-    // One message is seen as well: an empty bar means empty.
+    // One message is visible, too: an empty bar means empty.
     let full = ((part * BAR as f64).round() as usize).clamp(usize::from(edge.depth > 0), BAR);
     let (on, off) = ("█".repeat(full), "░".repeat(BAR - full));
     let on = match part {
@@ -162,7 +164,7 @@ fn band(band: &str, paint: Paint) -> String {
     }
 }
 
-/// What did not get through as it was.
+/// What was dropped, replaced or merged.
 fn lost(edge: &EdgeLine, paint: Paint) -> String {
     let mut says = Vec::new();
     for (number, what) in [(edge.dropped, "dropped"), (edge.replaced, "replaced"), (edge.coalesced, "merged")] {
@@ -191,7 +193,7 @@ fn node_table(flow: &FlowLine, rates: &Rates, shown: Range<usize>, context: &Fra
     fit(cut_last(columns, width), width, paint)
 }
 
-/// An error has as many words as it likes; the table gets those for which there is room.
+/// Cuts the last column, which holds error messages, to the remaining width.
 fn cut_last(mut columns: Vec<Column>, width: usize) -> Vec<Column> {
     const LEAST: usize = 12;
     if let Some(mut last) = columns.pop() {
@@ -218,7 +220,7 @@ fn status(flow: &FlowLine, rates: &Rates, context: &FrameContext) -> String {
     let totals = flow.totals();
     let some = |number: u64, what: &str| (number > 0).then(|| format!("{} {what}", grouped(number)));
     let keys = context.shown.selected.map(|_| "k kill · q stop · ? keys".to_owned());
-    // With what each is worth: where there is no room, the least worth goes.
+    // With a weight: where there is no room, parts with the lowest weight are left out.
     let mut parts: Vec<(u8, String)> = [
         (9, Some(format!("{} {}", flow.flow, clean(&flow.name)))),
         (8, context.shown.note.clone()),

@@ -1,6 +1,8 @@
-//! A flow while it goes on.
+//! The display of an active flow.
 //!
-//! [`rates`] says how fast, [`frame`] is the live area, [`tell`] the lines for everything else: all pure. [`watch`] feeds them.
+//! Room: surface.
+//!
+//! [`rates`] computes rates, [`frame`] draws the live area, [`lines`] writes lines for everything else: all pure. [`watch`] feeds them.
 
 mod frame;
 mod lines;
@@ -20,9 +22,9 @@ use super::printer::{Display, Printer};
 /// Begins to show a flow.
 ///
 /// # Errors
-/// If there is no thread to be had.
+/// If the thread cannot be started.
 pub(crate) fn start(handle: Handle, printer: &Printer) -> std::io::Result<Display<Ended>> {
     let watcher = Watcher::new(handle, printer.clone());
-    watcher.open(); // here, so that nothing is told before it
+    watcher.open(); // here, so that nothing is printed before it
     Display::start(printer, move |ended| watcher.watch(ended))
 }

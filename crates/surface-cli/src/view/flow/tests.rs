@@ -1,4 +1,6 @@
 //! Frames as a terminal of any size gets them.
+//!
+//! Room: tests.
 
 use console::measure_text_width;
 

@@ -1,9 +1,11 @@
-//! The thread that looks at a flow and prints.
+//! The thread that watches a flow and prints.
 //!
-//! Room: surface. Reads the clock and the counts; what it prints is made by the pure files beside it.
+//! Room: driver.
+//!
+//! Reads the clock and the counts; what it prints is made by the pure files beside it.
 //!
 //! # Invariant
-//! It looks ten times a second, or less often: at most a fifth of the time, however large the flow.
+//! It reads the counters ten times a second, or less often: at most a fifth of the time, however large the flow.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -21,17 +23,17 @@ use crate::view::paint::{Paint, Screen};
 use crate::view::printer::{Printer, Shown};
 use crate::view::text::{clean, counted};
 
-/// Frames are drawn so often.
+/// How often frames are drawn.
 const FRAME_INTERVAL: Duration = Duration::from_millis(100);
-/// Lines are written so often.
+/// How often lines are written.
 const LINE_INTERVAL: Duration = Duration::from_secs(1);
-/// Errors are looked for so often where nothing is drawn.
+/// How often errors are checked where nothing is drawn.
 const ERROR_INTERVAL: Duration = Duration::from_millis(250);
 /// Lines of a frame.
 const LINES_MAX: usize = 100;
 /// Lines of the last frame.
 const LAST_LINES: usize = 200;
-/// Its width, where there is no terminal.
+/// Its width, without a terminal.
 const LAST_WIDTH: usize = 120;
 
 pub(super) struct Watcher {
@@ -40,10 +42,10 @@ pub(super) struct Watcher {
     rates: Rates,
     paint: Paint,
     screen: Screen<std::io::Stdout>,
-    /// Errors of each node that were told of.
+    /// Errors of each node that were reported.
     errors: HashMap<String, u64>,
     reported_at: Instant,
-    /// What was delivered and lost when that was last told.
+    /// The totals of the last line.
     reported: Option<Totals>,
 }
 
@@ -83,7 +85,7 @@ impl Watcher {
         FlowLine::of(self.printer.id(), self.handle.stats())
     }
 
-    /// Tells that there is a flow.
+    /// Reports the start of the flow.
     pub(super) fn open(&self) {
         let (nodes, edges) = (self.handle.nodes().count(), self.handle.edges().count());
         match self.printer.mode {
@@ -141,7 +143,7 @@ impl Watcher {
     fn close(&mut self, ended: Option<Ended>) {
         let flow = self.look();
         let rates = Rates::of_all(&flow);
-        // The last line of a frame is about the moment; how it ended says it all.
+        // The last line of a frame is about the moment; the result replaces it.
         let frame_of = |width: usize, paint: Paint| {
             let context = FrameContext { shown: Shown::default(), width, height: LAST_LINES, paint };
             let mut lines = frame(&flow, &rates, &context);

@@ -1,13 +1,15 @@
-//! What is known about a run, from its events alone.
+//! The state of a run for display, from its events alone.
 //!
-//! Room: surface, pure. No clock and no terminal: events come in, counts and times go out. An event costs the same whether there are
+//! Room: state.
+//!
+//! No clock and no terminal: events come in, counts and times go out. An event costs the same whether there are
 //! ten jobs or a hundred thousand.
 //!
 //! # Invariant
 //! The counts of each group are the states of its jobs; `running` holds the running jobs, and `ready` of a group its ready ones.
 //!
 //! # Why it holds
-//! [`Board::put`] is the only function that changes a state, and moves the job from one count, and one bag, to the other.
+//! [`Board::put`] is the only function that changes a state, and moves the job from one count, and one list, to the other.
 //! Checked by `counts_are_the_states_whatever_happens`.
 
 use std::collections::HashMap;
@@ -26,11 +28,11 @@ pub(crate) type Counts = [u32; 7];
 struct JobEntry {
     job: Followed,
     group: u32,
-    /// Its place in `running`, or in `ready` of its group.
+    /// Its index in `running`, or in `ready` of its group.
     slot: u32,
     /// Since when it is ready, or runs.
     since: Duration,
-    /// How long its attempt had run before this process heard of it.
+    /// How long its attempt had run before this process started.
     earlier: Duration,
 }
 
@@ -86,13 +88,13 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    /// Whether an attempt ran in the life of the job that ended with it.
+    /// Whether an attempt ran before the job ended.
     pub(crate) fn has_run(&self) -> bool {
         self.ran.is_some()
     }
 }
 
-/// A run as its events tell it.
+/// The state of a run, from its events.
 #[derive(Debug, Clone)]
 pub(crate) struct Board {
     names: Vec<Box<str>>,
@@ -101,7 +103,7 @@ pub(crate) struct Board {
     running: Vec<u32>,
     counts: Counts,
     progress: HashMap<u32, f32>,
-    /// Grows whenever this run taught something about how long jobs take: not with each job, but when their number doubles.
+    /// Grows when this run has new measurements of how long jobs take: not with each job, but when their number doubles.
     lessons: u64,
 }
 
@@ -144,7 +146,7 @@ impl Board {
         Board { names, entries, groups, running: Vec::new(), counts, progress: HashMap::new(), lessons: 0 }
     }
 
-    /// Something happened to a job. `None` if it is no job of this run, or nothing that is counted.
+    /// Takes an event of a job. `None` if it is not a job of this run, or the event changes no state.
     pub(crate) fn take(&mut self, at: Duration, job: usize, what: What) -> Option<Change> {
         let entry = self.entries.get_mut(job)?;
         if let What::Progress(done) = what {
@@ -153,7 +155,7 @@ impl Board {
         let (since, ran_before) = (entry.since, entry.job.has_begun());
         let mut followed = entry.job;
         let (from, to) = followed.take(what)?;
-        // A pause is no new start: what ran before it counts.
+        // A pause is not a new start: the time before it counts.
         let keeps = to == State::Paused || what == What::Resumed;
         if !keeps {
             entry.since = at;
@@ -180,7 +182,7 @@ impl Board {
         Some(Change { from, to, ran, attempt })
     }
 
-    /// What somebody else knows already about a job, as when the display starts late.
+    /// Sets the known state of a job, when the display starts late.
     pub(crate) fn know(&mut self, job: usize, state: State, attempt: u32) {
         if let Some(entry) = self.entries.get_mut(job) {
             entry.job.attempt = attempt;
@@ -188,7 +190,7 @@ impl Board {
         }
     }
 
-    /// A job whose next attempt goes on: it had run for so long before.
+    /// A job whose next attempt runs already: it had run for this long before.
     pub(crate) fn ran_before(&mut self, job: usize, time: Duration) {
         if let Some(entry) = self.entries.get_mut(job) {
             entry.earlier = time;

@@ -1,9 +1,9 @@
-//! When a run will probably be over.
+//! The estimated end of a run.
 //!
-//! Room: surface, pure.
+//! Room: decisions.
 //!
-//! A run cannot end before its longest chain of jobs has, and not before each resource has carried what is still asked of it. The
-//! later of these is told. Jobs nobody has seen yet are taken to need what others of their group needed, or all others.
+//! A run cannot end before its critical path has, and not before each resource has served all remaining demands. The
+//! later of these is shown. Jobs without a measurement are taken to need what others of their group needed, or all others.
 //!
 //! # Invariant
 //! `left` is, for each resource, the sum of *demand × expected time* over jobs that have not ended.
@@ -113,7 +113,7 @@ impl Forecast {
         Duration::from_millis(self.chain_ms[job as usize].saturating_sub(self.guess_ms[job as usize]))
     }
 
-    /// The time until the run is over. `None` if nobody knows how long anything takes.
+    /// The time until the run ends. `None` if nothing is known about how long jobs take.
     pub(crate) fn left(&mut self, board: &Board, now: Duration) -> Option<Duration> {
         let is_due = self.learned.is_none() || now >= self.learned_at + Duration::from_secs(1);
         if is_due && self.learned != Some(board.lessons()) {

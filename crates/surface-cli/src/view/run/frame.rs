@@ -1,6 +1,8 @@
-//! The live area: a line for each group that is interesting, and one for the run.
+//! The live area: a line for each important group, and one for the run.
 //!
-//! Room: surface, pure: values in, lines out.
+//! Room: surface.
+//!
+//! Pure: no clock, no file, no thread.
 //!
 //! # Invariant
 //! A frame has at most `height` lines, none wider than `width`, whatever the plan.
@@ -71,7 +73,7 @@ fn choose(board: &Board, room: usize) -> Vec<usize> {
     if groups.len() <= room {
         return (0..groups.len()).collect();
     }
-    let room = room.saturating_sub(1); // one says what is folded
+    let room = room.saturating_sub(1); // one line says what is left out
     let interest = |group: &Group| {
         let [queued, ready, running, paused, _, failed, _] = group.counts;
         match () {
@@ -110,7 +112,7 @@ fn folded(board: &Board, shown: &[usize]) -> String {
             () => busy += 1,
         }
     }
-    let parts = [(failed, "failed or cancelled"), (busy, "under way"), (waiting, "waiting"), (done, "done")];
+    let parts = [(failed, "failed or cancelled"), (busy, "running"), (waiting, "waiting"), (done, "done")];
     let parts = parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
     format!(" … and {} more: {}", board.groups().len() - shown.len(), parts.collect::<Vec<_>>().join(", "))
 }
@@ -186,7 +188,7 @@ fn line(board: &Board, index: usize, runs: &Running, context: &FrameContext<'_>,
         says.push(if group.total == 1 { format!("waiting{why}") } else { format!("waiting {ready}{why}") });
     } else if queued > 0 && running + paused == 0 {
         let needs = waits_for(board, group).map(|names| format!("waiting for {names}"));
-        says.extend(needs.or_else(|| group.began.map(|_| "about to be tried again".to_owned())));
+        says.extend(needs.or_else(|| group.began.map(|_| "waiting for a retry".to_owned())));
     }
     let count = match (group.open(), failed + cancelled) {
         (0, 0) => "done".to_owned(),
@@ -216,7 +218,7 @@ fn waits_for(board: &Board, group: &Group) -> Option<String> {
     (!open.is_empty()).then(|| listed(&open, NAMES, |need| need.label.as_str()))
 }
 
-/// When a group that is under way will be through, if it goes on as wide as it runs now.
+/// When an active group will be done, if it continues with as many jobs as run now.
 fn eta(group: &Group, part: Part, usual: Option<Duration>) -> Option<Duration> {
     let running = group.count(State::Running);
     if running == 0 || !part.guessed {
@@ -249,7 +251,7 @@ fn status(board: &Board, left: Option<Duration>, context: &FrameContext<'_>) -> 
     let name = format!("run {run}");
     let hint = match (board.open(), paused) {
         (0, _) => None,
-        (_, true) => Some(format!("go on: bursar resume {run}")),
+        (_, true) => Some(format!("resume: bursar resume {run}")),
         (_, false) => Some(format!("pause: bursar pause {run}")),
     };
     // The name of the run is what a person needs most; where there is room, what to do with it, too.

@@ -1,4 +1,6 @@
 //! Events in, lines out; and the display over a real scheduler.
+//!
+//! Room: tests.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -138,7 +140,7 @@ fn a_frame_says_what_failed_and_how_to_go_on() {
     let lines = fixture.frame(20.0, 120, 24, &[]);
     assert_eq!(lines[1], " image[1..8] ██████░░░░ 5/8    1 failed, paused 2");
     assert_eq!(lines[2], " compose     ░░░░░░░░░░ cancelled");
-    assert!(lines[3].ends_with("go on: bursar resume r-7f3a"), "{}", lines[3]);
+    assert!(lines[3].ends_with("resume: bursar resume r-7f3a"), "{}", lines[3]);
 }
 
 #[test]
@@ -188,7 +190,7 @@ fn an_estimate_is_the_longest_chain_or_the_scarcest_resource() {
         let board = fixture.board.clone();
         fixture.forecast.left(&board, Duration::ZERO)
     };
-    assert_eq!(left(Vec::new()), None, "nobody knows anything");
+    assert_eq!(left(Vec::new()), None, "nothing is known");
     assert_eq!(left(expected(10.0, 1.0, 10.0)), Some(seconds(21.0)), "one after the other");
     // Eight pictures of 6 GB for 10 s each, on 16 GB.
     assert_eq!(left(expected(1.0, 10.0, 1.0)), Some(seconds(30.0)), "the graphics card is busy longest");
@@ -257,11 +259,11 @@ fn the_last_line_says_what_to_do_next() {
     assert_eq!(line(Ended::Succeeded, [10, 0, 0]), "10 jobs done in 41 s · run r-7f3a · details: bursar report r-7f3a");
     assert_eq!(
         line(Ended::Failed, [7, 1, 2]),
-        "1 failed, 2 cancelled, 7 done in 41 s · run r-7f3a · try again: bursar run --resume r-7f3a --retry-failed"
+        "1 failed, 2 cancelled, 7 done in 41 s · run r-7f3a · retry: bursar run --resume r-7f3a --retry-failed"
     );
     assert_eq!(
         line(Ended::Interrupted, [4, 0, 6]),
-        "interrupted after 41 s: 4 of 10 jobs done · run r-7f3a · go on: bursar run --resume r-7f3a"
+        "interrupted after 41 s: 4 of 10 jobs done · run r-7f3a · resume: bursar run --resume r-7f3a"
     );
 }
 

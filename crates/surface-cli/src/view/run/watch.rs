@@ -1,6 +1,8 @@
-//! The thread that listens to a run and prints.
+//! The thread that watches a run and prints.
 //!
-//! Room: surface. Reads clocks, logs and the scheduler; what it prints is made by the pure files beside it.
+//! Room: driver.
+//!
+//! Reads clocks, logs and the scheduler; what it prints is made by the pure files beside it.
 //!
 //! # Invariant
 //! It asks the scheduler for no more than a few answers a second, however much happens; only why a job ended badly is looked up at once.
@@ -24,13 +26,13 @@ use crate::view::{Mode, log_path, tail};
 
 /// Lines of a frame.
 const LINES_MAX: usize = 60;
-/// Frames are drawn at most so often.
+/// The shortest time between two frames.
 const FRAME_INTERVAL: Duration = Duration::from_millis(100);
-/// A job that waits for room longer than this is told of, once for its group.
+/// A job that waits for room longer than this is reported, once for its group.
 const WAIT_REPORT_AFTER: Duration = Duration::from_secs(1);
 /// Lines of a log that are shown when its job fails.
 const LOG_LINES: usize = 10;
-/// Failures whose logs are shown at once; of further ones only the line. Who lets a thousand jobs fail has seen enough.
+/// Failures whose logs are shown; of further ones only the line is printed.
 const LOGS_SHOWN: u32 = 20;
 
 /// Jobs that are named when many were cancelled before they started.
@@ -51,7 +53,7 @@ pub(super) struct Watcher {
     lacks_at: Duration,
     waiting_reported: Vec<bool>,
     logs_shown: u32,
-    /// Jobs that were cancelled before they started, by the reason, and not yet told of.
+    /// Jobs that were cancelled before they started, by the reason, and not yet reported.
     unstarted: Vec<(Duration, String, Vec<usize>)>,
     has_vram: bool,
 }
@@ -147,7 +149,7 @@ impl Watcher {
         if !speaks {
             return;
         }
-        // Programs get the name as it is; people get one that cannot command their terminal.
+        // Programs get the name as it is; people get one without control characters.
         let real = self.info.plan.jobs.get(job).map(|job| job.name.as_str()).filter(|_| self.info.mode == Mode::Json);
         let name = real.unwrap_or(self.board.name(job));
         let Some(mut report) = job_event(at, name, event.what, change) else { return };
@@ -230,7 +232,7 @@ impl Watcher {
         lines
     }
 
-    /// Tells, once for each group, why a job that could run does not.
+    /// Reports, once for each group, why a ready job does not start.
     fn report_waiting(&mut self) {
         if !matches!(self.info.mode, Mode::Plain | Mode::Json) {
             return;
@@ -298,7 +300,7 @@ impl Watcher {
         self.drawn = Some(Instant::now());
     }
 
-    /// Asks the scheduler what ready groups lack: once a second and of a few, since the answer looks at every ready job.
+    /// Asks the scheduler what ready groups lack: once a second and for a few, since the answer looks at every ready job.
     fn ask_lacks(&mut self, now: Duration) {
         if now < self.lacks_at + Duration::from_secs(1) && !self.lacks.is_empty() {
             return;
@@ -350,7 +352,7 @@ impl Watcher {
         }
     }
 
-    /// What cannot be written is told at the end; the run goes on.
+    /// What cannot be written is reported at the end; the run continues.
     fn print(&self, line: &str) {
         let _ = self.printer.line(line);
     }
@@ -384,7 +386,7 @@ pub(super) fn last_line(ended: Ended, run: &str, keeps: bool, total: usize, coun
     let [succeeded, failed, cancelled] = counts;
     let ran = time(ran);
     match ended {
-        // A run without a journal that went well leaves nothing to look at.
+        // A successful run without a journal leaves nothing to show.
         Ended::Succeeded if !keeps => format!("{} done in {ran}", counted(total, "job")),
         Ended::Succeeded => {
             format!("{} done in {ran} · run {run} · details: bursar report {run}", counted(total, "job"))
@@ -392,11 +394,11 @@ pub(super) fn last_line(ended: Ended, run: &str, keeps: bool, total: usize, coun
         Ended::Failed => {
             let cancelled = if cancelled > 0 { format!(", {cancelled} cancelled") } else { String::new() };
             format!(
-                "{failed} failed{cancelled}, {succeeded} done in {ran} · run {run} · try again: bursar run --resume {run} --retry-failed"
+                "{failed} failed{cancelled}, {succeeded} done in {ran} · run {run} · retry: bursar run --resume {run} --retry-failed"
             )
         }
         Ended::Interrupted => format!(
-            "interrupted after {ran}: {succeeded} of {} done · run {run} · go on: bursar run --resume {run}",
+            "interrupted after {ran}: {succeeded} of {} done · run {run} · resume: bursar run --resume {run}",
             counted(total, "job")
         ),
     }
