@@ -122,7 +122,7 @@ pub(crate) const PRUNE: &str = "\
 Examples:
   bursar prune --older 30d                   remove runs that ended more than 30 days ago
   bursar prune --keep 100 --dry-run          print what would be removed to keep the newest 100
-  bursar prune --size 2GB --logs             remove the oldest logs, until all logs take at most 2 GB
+  bursar prune --size 2GB --logs             remove the oldest logs until they take at most 2 GB
 
 With several rules a run is removed if one of them chooses it. Runs that are active, can be resumed, or have running jobs are kept.
 Records of up-to-date outputs, and estimates from earlier successes, are kept.";

@@ -44,7 +44,7 @@ enum Command {
     /// Show active runs and their jobs
     #[command(after_help = help::PS)]
     Ps(list::Ps),
-    /// Explain what a job waits for, which jobs hold it, and when it may start
+    /// Explain what a job waits for, and when it may start
     #[command(after_help = help::WHY)]
     Why(why::Options),
     /// Pause a run or a job; it releases its CPU slots

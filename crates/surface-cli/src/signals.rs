@@ -27,19 +27,19 @@ pub(crate) fn code(signal: i32) -> u8 {
     128 + u8::try_from(signal).unwrap_or(0)
 }
 
-/// Reports each of these signals until `tell` returns false. Signals that were ignored when the process started (`nohup`) stay
+/// Reports each of these signals until `report` returns false. Signals that were ignored when the process started (`nohup`) stay
 /// ignored. Closing the handle ends it, too.
 ///
 /// # Errors
 /// If the system refuses.
-pub(crate) fn listen(wanted: &[i32], mut tell: impl FnMut(i32) -> bool + Send + 'static) -> std::io::Result<Handle> {
+pub(crate) fn listen(wanted: &[i32], mut report: impl FnMut(i32) -> bool + Send + 'static) -> std::io::Result<Handle> {
     let ignored = ignored_signals();
     let wanted = wanted.iter().filter(|signal| ignored >> (**signal - 1) & 1 == 0);
     let mut signals = Signals::new(wanted)?;
     let handle = signals.handle();
     std::thread::Builder::new().name("bursar-signals".to_owned()).spawn(move || {
         for signal in signals.forever() {
-            if !tell(signal) {
+            if !report(signal) {
                 return;
             }
         }

@@ -60,6 +60,7 @@ fn path_in(folder: &File, id: u64) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}/{}", folder.as_raw_fd(), name_of(id)))
 }
 
+/// The name is part of the format: runs of different versions share a folder.
 fn name_of(id: u64) -> String {
     format!("bell-{id:016x}")
 }

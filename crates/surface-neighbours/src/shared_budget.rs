@@ -147,7 +147,7 @@ pub fn join(settings: Settings) -> Result<(SharedBudget, Notifier), JoinError> {
     let mut file = BudgetFile::open(&folder)?;
     let failed = |error| JoinError::File { path: folder.clone(), error };
     let pid = std::process::id();
-    let start = process(pid).ok_or_else(|| failed(std::io::Error::other("/proc tells nothing about us")))?.start;
+    let start = process(pid).ok_or_else(|| failed(std::io::Error::other("/proc has no entry for this process")))?.start;
     let id = new_id(pid, start);
     let named: Vec<_> = limits.named.iter().map(|(name, limit)| (name.clone(), number_of(name), *limit)).collect();
     let cards: Vec<(String, u64)> = limits.gpus.iter().map(|gpu| (gpu.id.clone(), number_of_card(&gpu.id))).collect();

@@ -10,7 +10,7 @@ use std::fs;
 /// If the kernel does not report it.
 pub fn resident_bytes() -> usize {
     // Not `statm`: that counts pages, and their size would have to be guessed.
-    let status = fs::read_to_string("/proc/self/status").expect("the kernel tells about processes");
+    let status = fs::read_to_string("/proc/self/status").expect("the kernel reports processes");
     let kib = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"));
     kib.and_then(|kib| kib.parse::<usize>().ok()).expect("VmRSS is a number of kB") * 1024
 }

@@ -39,7 +39,7 @@ pub(crate) struct Options {
     /// Follow until the job has ended, over all attempts
     #[arg(short, long)]
     follow: bool,
-    /// Only the last N lines of what is there already
+    /// Only the last N lines of the existing log
     #[arg(short = 'n', long, value_name = "N")]
     lines: Option<usize>,
     /// An earlier attempt [default: the latest]

@@ -18,7 +18,7 @@ pub(crate) struct Selector {
     /// [default: the only active run, or the only interrupted run whose jobs still run]
     #[arg(value_name = "RUN|JOB", num_args = 0..=2)]
     words: Vec<String>,
-    /// The job and everything that needs it, directly or not
+    /// Also everything that needs the job, directly or not
     #[arg(long)]
     subtree: bool,
 }

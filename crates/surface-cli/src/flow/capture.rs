@@ -37,7 +37,7 @@ impl Capture {
     ///
     /// # Errors
     /// If the system refuses.
-    pub(crate) fn begin(tell: impl Fn(&str) + Send + 'static) -> io::Result<Option<Capture>> {
+    pub(crate) fn begin(report: impl Fn(&str) + Send + 'static) -> io::Result<Option<Capture>> {
         if !io::stderr().is_terminal() {
             return Ok(None);
         }
@@ -48,7 +48,7 @@ impl Capture {
         let (woken, wake) = pipe_with(PipeFlags::CLOEXEC)?;
         let thread = std::thread::Builder::new()
             .name("flow-stderr".into())
-            .spawn(move || Lines { tell, line: Vec::new() }.pass_on(File::from(reads), &woken))?;
+            .spawn(move || Lines { report, line: Vec::new() }.pass_on(File::from(reads), &woken))?;
         let capture = Capture { before, wake: Some(wake), thread: Some(thread) };
         dup2_stderr(&writes)?;
         Ok(Some(capture))
@@ -66,7 +66,7 @@ impl Drop for Capture {
 }
 
 struct Lines<F> {
-    tell: F,
+    report: F,
     line: Vec<u8>,
 }
 
@@ -97,7 +97,7 @@ impl<F: Fn(&str)> Lines<F> {
 
     fn take(&mut self, byte: u8) {
         if byte == b'\n' {
-            (self.tell)(&String::from_utf8_lossy(&self.line));
+            (self.report)(&String::from_utf8_lossy(&self.line));
             self.line.clear();
             return;
         }
@@ -109,7 +109,7 @@ impl<F: Fn(&str)> Lines<F> {
 
     fn end_line(&mut self) {
         if !self.line.is_empty() {
-            (self.tell)(&String::from_utf8_lossy(&self.line));
+            (self.report)(&String::from_utf8_lossy(&self.line));
             self.line.clear();
         }
     }
@@ -132,11 +132,11 @@ mod tests {
         let mut to = File::from(writes);
         write!(to, "one\ntwo\n{}", "x".repeat(LINE_BYTES_MAX + 1)).unwrap();
         drop(to);
-        let told = RefCell::new(Vec::new());
-        Lines { tell: |line: &str| told.borrow_mut().push(line.to_owned()), line: Vec::new() }
+        let reported = RefCell::new(Vec::new());
+        Lines { report: |line: &str| reported.borrow_mut().push(line.to_owned()), line: Vec::new() }
             .pass_on(File::from(reads), &woken);
-        let told = told.into_inner();
-        assert_eq!(told[..2], ["one", "two"]);
-        assert_eq!(told[2..].iter().map(String::len).collect::<Vec<_>>(), [LINE_BYTES_MAX, 1]);
+        let reported = reported.into_inner();
+        assert_eq!(reported[..2], ["one", "two"]);
+        assert_eq!(reported[2..].iter().map(String::len).collect::<Vec<_>>(), [LINE_BYTES_MAX, 1]);
     }
 }

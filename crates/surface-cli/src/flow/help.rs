@@ -27,10 +27,10 @@ Exit codes:
 
 pub(crate) const RUN: &str = "\
 Examples:
-  bursar flow run sensors.toml             with a live table, and keys to control it: press ? for help
+  bursar flow run sensors.toml             with a live table and keys; press ? for help
   bursar flow run sensors.toml --workers 2   run up to two nodes at the same time
   bursar flow run sensors.toml --for 10s   drain and end after ten seconds
-  bursar flow run clean.toml --plain       lines about the flow on stderr; stdout has what nodes print
+  bursar flow run clean.toml --plain       events on stderr; stdout has what nodes print
   bursar flow run sensors.toml --json | jq .event
 
 It ends when all sources have ended and everything is delivered. Ctrl-C once drains: messages on their way are delivered, for at most the \
@@ -48,7 +48,7 @@ program has read into its own memory before it fails counts as delivered.
 
 Exit codes:
   0    all sources ended, or the flow was asked to stop, and everything was delivered
-  1    a node failed for good (as a program with an exit code other than 0), or its policy stops the flow; or messages were lost; or the drain timeout expired
+  1    a node failed for good, messages were lost, or the drain timeout expired
   3    the flow file is not valid; its problems are shown
   130  interrupted by Ctrl-C, or stopped at once; 143 by SIGTERM, 129 by SIGHUP";
 
@@ -91,7 +91,8 @@ pub(crate) const SET: &str = "\
 Examples:
   bursar flow set imu,log capacity=512     how many messages may wait on the edge
   bursar flow set 'imu:out->log:in' priority=high
-  bursar flow set f-7f3a lidar capacity=8 priority=0   the one edge with `lidar` in its name, of that flow
+  bursar flow set imu:out,log:in capacity=64   the same edge, without quotes
+  bursar flow set f-7f3a lidar capacity=8 priority=0   the edge with `lidar` in its name
 
 On an edge that blocks, a smaller capacity loses no messages: it accepts no more until it is below. The policy of an edge cannot be changed \
 while the flow runs.";

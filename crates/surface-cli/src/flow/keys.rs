@@ -153,12 +153,12 @@ impl Keys {
     ///
     /// # Errors
     /// If the terminal cannot be changed.
-    pub(crate) fn listen(tell: impl Fn(Key) + Send + 'static) -> io::Result<Option<Keys>> {
+    pub(crate) fn listen(report: impl Fn(Key) + Send + 'static) -> io::Result<Option<Keys>> {
         let keyboard = keyboard()?;
         let ours = keyboard.try_clone()?;
         let Some(raw) = Raw::begin(keyboard)? else { return Ok(None) };
         let (woken, wake) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-        let thread = std::thread::Builder::new().name("flow-keys".into()).spawn(move || read(&ours, &woken, tell))?;
+        let thread = std::thread::Builder::new().name("flow-keys".into()).spawn(move || read(&ours, &woken, report))?;
         Ok(Some(Keys { raw: Some(Arc::new(raw)), wake: Some(wake), thread: Some(thread) }))
     }
 
@@ -178,7 +178,7 @@ impl Drop for Keys {
     }
 }
 
-fn read(keyboard: &OwnedFd, woken: &OwnedFd, tell: impl Fn(Key)) {
+fn read(keyboard: &OwnedFd, woken: &OwnedFd, report: impl Fn(Key)) {
     let mut parser = Parser::default();
     loop {
         let mut ready = [PollFd::new(keyboard, PollFlags::IN), PollFd::new(woken, PollFlags::IN)];
@@ -192,7 +192,7 @@ fn read(keyboard: &OwnedFd, woken: &OwnedFd, tell: impl Fn(Key)) {
         match rustix::io::read(keyboard, &mut bytes) {
             Err(Errno::INTR) => {}
             Ok(0) | Err(_) => return,
-            Ok(count) => bytes[..count].iter().filter_map(|byte| parser.take(*byte)).for_each(&tell),
+            Ok(count) => bytes[..count].iter().filter_map(|byte| parser.take(*byte)).for_each(&report),
         }
     }
 }

@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn a_shell_that_took_the_arrow_is_noticed() {
         let Err(NameError::Unknown(message)) = edge("imu:out-") else { panic!("{:?}", edge("imu:out-")) };
-        assert!(message.contains("taken the `>`") && message.contains("'imu:out->fir:in'"), "{message}");
+        assert!(message.contains("taken its `>`") && message.contains("'imu:out->fir:in'"), "{message}");
     }
 
     #[test]

@@ -163,9 +163,9 @@ fn stopper(plan: &Plan, handle: &bursar::flow::Handle) -> Option<String> {
 }
 
 fn capture(printer: &Printer) -> Option<Capture> {
-    let tells = printer.clone();
+    let prints = printer.clone();
     // Without it the live area may be garbled, but the flow can run.
-    Capture::begin(move |line| drop(tells.print(line))).ok().flatten()
+    Capture::begin(move |line| drop(prints.print(line))).ok().flatten()
 }
 
 fn listen_to_keys(printer: &Printer, notices: mpsc::Sender<Notice>) -> Option<Keys> {

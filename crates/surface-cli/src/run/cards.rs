@@ -92,9 +92,9 @@ mod tests {
 
     #[test]
     fn where_no_card_is_known_as_many_are_there_as_were_said() {
-        let told = allowed(&[], Some(2), Some(6_000));
+        let cards = allowed(&[], Some(2), Some(6_000));
         assert_eq!(
-            told.iter().map(|gpu| (gpu.id.as_str(), gpu.vram_mb)).collect::<Vec<_>>(),
+            cards.iter().map(|gpu| (gpu.id.as_str(), gpu.vram_mb)).collect::<Vec<_>>(),
             [("0", 6_000), ("1", 6_000)]
         );
         assert!(allowed(&[], None, Some(6_000)).is_empty(), "then video memory is one sum");

@@ -256,14 +256,14 @@ fn cards_of(recovered: &[Recovered]) -> HashMap<String, Vec<String>> {
         Recovered::Ended(_) => None,
     });
     let variables = [GpuDriver::Cuda, GpuDriver::Rocm].map(GpuDriver::variable);
-    let told = running.map(|survivor| {
+    let cards = running.map(|survivor| {
         let ids = variables
             .iter()
             .filter_map(|name| survivor.variable(name))
             .flat_map(|value| cards::ids(&value).collect::<Vec<_>>());
         (survivor.token().to_owned(), ids.collect())
     });
-    told.collect()
+    cards.collect()
 }
 
 /// Hands over jobs that continue; jobs that run and do not belong to the run any more are ended.

@@ -21,13 +21,12 @@ Examples:
   bursar run --resume                          continue the newest run that was interrupted
   bursar run --resume r-7f3a --retry-failed    continue that run, and retry what failed
 
-Limits: what is not set on the command line is taken from `[resources]` of the file, else from BURSAR_SCHED_CPU_SLOTS,
-_RAM_MB_SOFT, _VRAM_MB_SOFT, else from the machine: one slot for each CPU; its memory less an eighth (at least 512 MB) for
-other programs; its graphics cards, each with its memory, or those of CUDA_VISIBLE_DEVICES.
-A job without `ram` gets the peak of its command in its last five successes, plus a tenth;
-256 MB if it never ran.
+Limits: what is not set on the command line is taken from `[resources]` of the file, else from BURSAR_SCHED_CPU_SLOTS, \
+_RAM_MB_SOFT, _VRAM_MB_SOFT, else from the machine: one slot for each CPU; its memory less an eighth (at least 512 MB) for \
+other programs; its graphics cards, each with its memory, or those of CUDA_VISIBLE_DEVICES. \
+A job without `ram` gets the peak of its command in its last five successes, plus a tenth; 256 MB if it never ran.
 
-Ctrl-C once asks running jobs to end and keeps the run for --resume; twice kills them. Jobs survive a kill of bursar
+Ctrl-C once asks running jobs to end and keeps the run for --resume; twice kills them. Jobs survive a kill of bursar \
 itself: --resume finds them.
 
 Exit codes:
@@ -37,8 +36,8 @@ Exit codes:
   3    the job file is not valid; its problems are shown
   4    there is no such run
   130  interrupted by Ctrl-C; 143 by SIGTERM, 129 by SIGHUP
-  With `-- COMMAND` the code is that of the command: 124 after its timeout, 127 if it could not start, 128 plus the number of
-  the signal that killed it.";
+  With `-- COMMAND` the code is that of the command: 124 after its timeout, 127 if it could not start, 128 plus the number of \
+the signal that killed it.";
 
 /// Run the jobs of a file, or one command, within CPU, RAM and VRAM limits
 #[derive(Debug, Clone, Args)]

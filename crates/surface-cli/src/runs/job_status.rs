@@ -60,8 +60,8 @@ pub(crate) fn of(journal: &Journal, mut run: RunRow) -> Result<(RunRow, Vec<JobR
 pub(crate) fn of_run(journal: &Journal, run: RunRow) -> Result<RunRow, Failure> {
     // Its jobs need not be read if no keeper knows more than the journal.
     let is_as_written = |seen: &Seen| {
-        let tells = seen.ended.len() + seen.running.len() + seen.unkept.len() + seen.lost.len();
-        tells == 0 && run.counts.running + run.counts.paused == 0
+        let known = seen.ended.len() + seen.running.len() + seen.unkept.len() + seen.lost.len();
+        known == 0 && run.counts.running + run.counts.paused == 0
     };
     match seen(journal, &run) {
         Some(seen) if !is_as_written(&seen) => Ok(of(journal, run)?.0),

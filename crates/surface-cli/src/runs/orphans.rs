@@ -85,22 +85,22 @@ pub(crate) fn end(journal: &Journal, run: &RunRow, wanted: &[String], now: bool)
     let is_wanted = |token: &str| wanted.is_empty() || job_of(token).is_some_and(|job| wanted.contains(&job.name));
     let mut unkept = Keepers::look(&home).map_err(cannot)?.unkept;
     unkept.retain(|token| is_wanted(token));
-    let (tell, ends) = mpsc::channel();
+    let (report_end, ends) = mpsc::channel();
     let mut count = 0;
     for one in Keepers::recover_some(&home, is_wanted).map_err(cannot)? {
         let Recovered::Running(survivor) = one else { continue };
         let job = job_of(survivor.token());
         let grace = job.filter(|_| !now).map_or(Duration::ZERO, |job| command(job, &plan, true).grace);
-        let tell = tell.clone();
+        let report_end = report_end.clone();
         let listen = Box::new(move |report| {
             if let Report::Ended(end) = report {
-                let _ = tell.send(end); // gone only if we are
+                let _ = report_end.send(end); // gone only if we are
             }
         });
         keepers.adopt(survivor, listen).map_err(cannot)?.cancel(grace);
         count += 1;
     }
-    drop(tell);
+    drop(report_end);
     // What ended by itself meanwhile is not cancelled: a resumed run learns how from its keeper.
     let mut cancelled: Vec<String> = unkept;
     cancelled.extend(ends.iter().take(count).filter(|end| end.how == How::Cancelled).map(|end| end.token));

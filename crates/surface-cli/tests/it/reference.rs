@@ -42,7 +42,7 @@ fn help_of_a_command_is_that_of_the_command_and_of_no_command_names_the_way_out(
     let unknown = run(&["help", "jobs"]);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(
-        text(&unknown.stderr).contains("there is no `jobs`; `bursar help` lists what there is"),
+        text(&unknown.stderr).contains("there is no command `jobs`; `bursar help` lists all commands"),
         "{}",
         text(&unknown.stderr)
     );

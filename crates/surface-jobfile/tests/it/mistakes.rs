@@ -17,7 +17,7 @@ macro_rules! mistakes {
 }
 
 mistakes! {
-    every_problem_is_told_in_the_order_of_the_file:
+    every_problem_is_reported_in_the_order_of_the_file:
         "[resources]\ncpu = 2\n[job.a]\nrun = 'true'\nram = 'much'\ncpu = 3\nneeds = ['x']\n[job.b]\nforeach = { x = 'y' }\n[job.c]\nrun = 'true'\nfoo = 1"
         => "test.toml:5:7: `ram` is 'much', which is not a size: its unit is none of B, KB, MB, GB, TB, KiB, MiB, GiB, TiB; write \"512 MB\", \"1.5 GiB\", or a plain number of MB\ntest.toml:6:7: job `a` wants 3 cpu, and [resources] has 2; lower it, or write `cpu = 3` under [resources]\ntest.toml:7:10: job `a` needs `x`, and there is no such job; write `[job.x]`, or remove it from `needs`\ntest.toml:8:6: job `b` has nothing to do; write `run = \"…\"` for a shell line, or `command = [\"…\"]`\ntest.toml:9:17: 'y' is not a range; write a range \"1..8\", a list [\"a\", \"b\"], or files \"glob:*.png\"\ntest.toml:12:1: `foo` is not a field of a job; if it is a resource, say how much there is: `foo = 1` under [resources]";
     an_empty_file_shows_the_smallest_one:
@@ -113,7 +113,7 @@ mistakes! {
     one_of_the_instances_cannot_need_itself:
         "[job.a]\nforeach = { x = '1..3' }\nneeds = ['a[2]']\nrun = '{x}'"
         => "test.toml:3:10: job `a[2]` needs itself; remove it from its `needs`";
-    an_unknown_instance_is_told_with_those_there_are:
+    an_unknown_instance_is_reported_with_those_there_are:
         "[job.a]\nforeach = { x = '1..3' }\nrun = '{x}'\n[job.b]\nneeds = ['a[4]']\nrun = 'true'"
         => "test.toml:5:10: job `b` needs `a[4]`, and there is no such instance; there are `a[1]` to `a[3]`";
     an_instance_has_all_its_values:
@@ -158,10 +158,10 @@ mistakes! {
     a_timeout_of_nothing_is_none:
         "[job.a]\nrun = 'true'\ntimeout = 0"
         => "test.toml:3:11: `timeout` is 0, so the job could never run; leave it out for no timeout";
-    a_huge_number_is_told_with_the_limit:
+    a_huge_number_is_reported_with_the_limit:
         "[job.a]\nrun = 'true'\nretries = 99999999999999999999999999999999999999999999"
         => "test.toml:3:11: `retries` is 9999999999999999999999999999999999999999…, but the limit is 1000; write a number from 0 to 1000";
-    a_number_below_the_least_is_told_with_it:
+    a_number_below_the_least_is_reported_with_it:
         "[job.a]\nrun = 'true'\nnice = -30"
         => "test.toml:3:8: `nice` is -30, but the minimum is -20; write a number from -20 to 19";
     a_wrong_word_shows_the_right_ones:
@@ -170,7 +170,7 @@ mistakes! {
     a_bad_range_shows_good_ones:
         "[job.a]\nforeach = { x = '1..z' }\nrun = '{x}'"
         => "test.toml:2:17: '1..z' is not a range: `z` is not a whole number; write a range \"1..8\", a list [\"a\", \"b\"], or files \"glob:*.png\"";
-    a_word_is_no_range:
+    a_word_is_not_a_range:
         "[job.a]\nforeach = { x = 'abc' }\nrun = '{x}'"
         => "test.toml:2:17: 'abc' is not a range; write a range \"1..8\", a list [\"a\", \"b\"], or files \"glob:*.png\"";
     a_range_runs_forwards:
@@ -212,7 +212,7 @@ mistakes! {
     a_placeholder_that_is_almost_right_is_wrong:
         "[job.a]\nforeach = { scene = '1..2' }\nrun = 'echo {scnee}'"
         => "test.toml:3:7: `{scnee}` is not a value of job `a`; did you mean `{scene}`? For the text itself write `{{scnee}}`";
-    a_need_with_a_wrong_placeholder_is_told:
+    a_need_with_a_wrong_placeholder_is_reported:
         "[job.a]\nforeach = { scene = '1..2' }\nrun = '{scene}'\n[job.b]\nforeach = { scene = '1..2' }\nneeds = ['a[{scnee}]']\nrun = '{scene}'"
         => "test.toml:6:10: `{scnee}` is not a value of job `b`; did you mean `{scene}`?";
     a_name_has_no_spaces:
@@ -276,7 +276,7 @@ fn yaml_is_refused_by_name() {
 }
 
 #[test]
-fn mistakes_in_json_have_a_place_too() {
+fn mistakes_in_json_have_a_location_too() {
     let said = |text: &str| parse("test.json", text).unwrap_err().to_string();
     let shape = "a job file in JSON is { \"job\": { \"hello\": { \"run\": \"echo hello\" } } }";
     assert_eq!(said(""), format!("test.json:1:1: the file ends in the middle; {shape}"));

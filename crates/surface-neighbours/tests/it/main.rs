@@ -65,7 +65,7 @@ fn run(folder: &Path, cpu_slots: u32) -> (Jobs, Listener) {
     (jobs, notifier.listen(move || poked.poke()).expect("a thread"))
 }
 
-/// A ledger without a scheduler.
+/// A shared budget without a scheduler.
 fn bare(folder: &Path) -> SharedBudget {
     join(settings(folder, 8)).expect("it joins").0
 }

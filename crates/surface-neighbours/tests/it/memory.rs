@@ -22,7 +22,7 @@ fn hold(jobs: &Jobs, ram_mb: u64) -> mpsc::Sender<()> {
     let (release, released) = mpsc::channel::<()>();
     let (started, starts) = mpsc::channel();
     let job = Job::new("holds").ram_mb(ram_mb).run_once(move |_| {
-        started.send(()).expect("somebody waits");
+        started.send(()).expect("the test waits");
         let _ = released.recv();
     });
     jobs.submit(job).expect("it is fine");
@@ -49,13 +49,13 @@ fn memory_that_comes_back_unannounced_is_noticed() {
     let why = jobs.why("large").unwrap().to_string();
     assert!(why.contains("400 MB free on this machine"), "{why}");
     available.store(550, Ordering::Relaxed);
-    starts.recv_timeout(TIMEOUT).expect("it starts when there is memory, although nobody rings");
+    starts.recv_timeout(TIMEOUT).expect("it starts when there is memory, although no notification comes");
     release.send(()).unwrap();
     jobs.wait().unwrap();
 }
 
 #[test]
-fn who_waits_for_memory_asks_others_how_much_they_really_use() {
+fn a_run_that_waits_for_memory_asks_others_how_much_they_really_use() {
     let folder = Folder::new();
     let (resident, ask) = figure(0);
     let (other, _other) = run(settings(folder.path(), 2).resident_mb(ask));

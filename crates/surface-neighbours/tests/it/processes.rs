@@ -49,7 +49,7 @@ impl Drop for Process {
 
 fn begun() {
     println!("BEGUN");
-    std::io::stdout().flush().expect("somebody reads");
+    std::io::stdout().flush().expect("it is read");
 }
 
 /// Not a test: what other processes do when a test starts them.
@@ -69,7 +69,7 @@ fn played_by_another_process() {
         }
         ("stream", _) => stream(folder),
         ("crowd", number) => crowd(folder, number.parse().unwrap()),
-        (role, _) => panic!("nobody plays {role}"),
+        (role, _) => panic!("unknown role {role}"),
     }
 }
 
@@ -182,9 +182,9 @@ fn a_killed_run_gives_back_at_once() {
     assert_eq!(jobs.status("waits").unwrap().state, State::Ready);
     other.kill();
     jobs.wait_timeout(TIMEOUT).expect("it starts when the other is gone").expect("it succeeds");
-    // Its bell went with its record.
-    let bells = std::fs::read_dir(folder.path()).unwrap().count() - 1;
-    assert_eq!(bells, 1, "ours alone");
+    // Its socket file went with its record.
+    let sockets = std::fs::read_dir(folder.path()).unwrap().count() - 1;
+    assert_eq!(sockets, 1, "ours alone");
 }
 
 #[test]

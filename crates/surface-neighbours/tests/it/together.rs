@@ -13,7 +13,7 @@ fn hold(jobs: &Jobs, name: &str, slots: u32) -> mpsc::Sender<()> {
     let (release, released) = mpsc::channel::<()>();
     let (started, starts) = mpsc::channel();
     let job = Job::new(name).cpu_slots(slots).run_once(move |_| {
-        started.send(()).expect("somebody waits");
+        started.send(()).expect("the test waits");
         let _ = released.recv();
     });
     jobs.submit(job).expect("it is fine");
@@ -36,7 +36,7 @@ fn what_one_gives_back_another_starts_with() {
 }
 
 #[test]
-fn who_waits_finds_out_although_everything_was_removed() {
+fn a_run_that_waits_finds_out_although_everything_was_removed() {
     let folder = Folder::new();
     let (one, _one) = run(folder.path(), 2);
     let (other, _other) = run(folder.path(), 2);
@@ -63,7 +63,7 @@ fn a_run_that_leaves_gives_back_everything() {
 }
 
 #[test]
-fn the_last_leaves_an_empty_file_and_no_bell() {
+fn the_last_leaves_an_empty_file_and_no_socket() {
     let folder = Folder::new();
     let (mut one, mut other) = (bare(folder.path()), bare(folder.path()));
     use_slots(&mut one, 1);

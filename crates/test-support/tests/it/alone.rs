@@ -3,9 +3,9 @@ use test_support::{alone, alone_with, is_alone};
 use crate::said;
 
 #[test]
-fn a_test_goes_on_in_a_process_of_its_own() {
+fn a_test_continues_in_a_process_of_its_own() {
     let before = std::process::id().to_string();
-    if alone_with("alone::a_test_goes_on_in_a_process_of_its_own", &[("PARENT", &before)]) {
+    if alone_with("alone::a_test_continues_in_a_process_of_its_own", &[("PARENT", &before)]) {
         assert!(is_alone());
         assert_ne!(std::env::var("PARENT").unwrap(), before);
         return;

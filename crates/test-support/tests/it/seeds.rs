@@ -31,8 +31,8 @@ fn the_environment_asks_for_more_seeds() {
 }
 
 #[test]
-fn a_seed_that_fails_is_told_last() {
-    let Some(output) = output_alone_with("seeds::a_seed_that_fails_is_told_last", &[]) else {
+fn a_seed_that_fails_is_printed_last() {
+    let Some(output) = output_alone_with("seeds::a_seed_that_fails_is_printed_last", &[]) else {
         return for_seeds("a_test", 0..5, |seed| assert_ne!(seed, 3));
     };
     let printed = all_text(&output);
@@ -41,9 +41,9 @@ fn a_seed_that_fails_is_told_last() {
 }
 
 #[test]
-fn a_seed_that_hangs_ends_the_process_and_is_told() {
+fn a_seed_that_hangs_ends_the_process_and_is_printed() {
     let no_time = [("BURSAR_TEST_SLOWDOWN", "0")];
-    let Some(output) = output_alone_with("seeds::a_seed_that_hangs_ends_the_process_and_is_told", &no_time) else {
+    let Some(output) = output_alone_with("seeds::a_seed_that_hangs_ends_the_process_and_is_printed", &no_time) else {
         return for_seeds("a_test", 5..6, |_| thread::park());
     };
     let printed = String::from_utf8_lossy(&output.stderr);

@@ -242,7 +242,7 @@ fn plain_lines_are_what_scripts_were_promised() {
             "    4.000  retrying  image[1]: attempt 1 failed: exited with 3; again in 1.2 s",
             "    5.200  started   image[1]: attempt 2",
             "    6.450  failed    image[1]: exited with 3; attempt 2, 1.2 s",
-            "    6.450  cancelled  compose: [3004] `image[1]`, which it needs, failed",
+            "    6.450  cancelled compose: [3004] `image[1]`, which it needs, failed",
             "    7.000  paused    image[2]",
         ]
     );
