@@ -30,7 +30,7 @@ pub(crate) enum Exit {
     BadFile = 3,
     /// There is no such run or job.
     NotFound = 4,
-    /// Ended by Ctrl-C, as a shell would say it: 128 and the number of SIGINT.
+    /// Ended by Ctrl-C, as in a shell: 128 plus the number of SIGINT.
     Interrupted = 130,
 }
 

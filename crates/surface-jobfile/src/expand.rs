@@ -18,7 +18,7 @@ use crate::template::Template;
 use surface_text::Span;
 use surface_text::units::clip;
 
-/// Jobs of a file, and which of them each draft became.
+/// Jobs of a file, and the range of jobs of each draft.
 #[derive(Default)]
 pub(crate) struct Expanded {
     pub(crate) jobs: Vec<Job>,
@@ -71,7 +71,7 @@ fn too_much_text(draft: &Draft<'_, '_>, limits: &Limits, values: &mut Values<'_>
     values.report.add(&draft.at, message, "expand less, or move long commands into a script");
 }
 
-/// What the templates of a line become.
+/// What a line is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LineKind {
     Shell,

@@ -134,7 +134,7 @@ fn resources<'t>(table: &Table<'t>, values: &mut Values<'t>) -> Resources {
     resources
 }
 
-/// A field that is none: a named resource, or a mistake.
+/// A key that is not a field: a named resource, or a mistake.
 fn named<'t>(settings: &mut Settings, entry: &Entry<'t>, resources: &Resources, values: &mut Values<'t>) {
     if resources.named.iter().any(|(name, _)| *name == entry.key) {
         if let Some(count) = values.whole(&resource(&entry.key), &entry.node, 0, MOST) {

@@ -1,4 +1,4 @@
-//! `{scene}` in a command becomes the scene.
+//! Placeholders: `{scene}` in a command is replaced by a value.
 //!
 //! Room: surface.
 //!
@@ -9,7 +9,7 @@
 //! `{a,b}`, `{}`, `{{.Go}}`. The length of a result is known before it is built.
 //!
 //! # Rejected
-//! `{{` for `{` everywhere: `${A:-${B}}` and the templates of other tools would lose braces without a word. Only
+//! `{{` for `{` everywhere: `${A:-${B}}` and the templates of other tools would silently lose braces. Only
 //! `{{key}}`, which would otherwise be replaced, means the text `{key}`.
 
 use surface_text::nearest;

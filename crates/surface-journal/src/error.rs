@@ -85,12 +85,12 @@ pub enum JournalError {
     },
     /// No run of that name.
     NoRun {
-        /// What was looked for.
+        /// The id that was given.
         wanted: String,
     },
     /// Several runs begin like that.
     Ambiguous {
-        /// What was looked for.
+        /// The id that was given.
         wanted: String,
         /// Those that begin so, newest first, ten at most.
         candidates: Vec<RunId>,

@@ -97,7 +97,7 @@ const STEPS: &[&str] = &[
         runs INTEGER NOT NULL,
         samples BLOB NOT NULL
     );",
-    // 2. Files that jobs make, and whether they are whole; what graphics cards were used for, beside the main memory.
+    // 2. Files that jobs make, and whether they are complete; the peak of video memory, beside that of main memory.
     "CREATE TABLE outputs (
         path PRIMARY KEY,
         print INTEGER NOT NULL,
@@ -107,7 +107,7 @@ const STEPS: &[&str] = &[
         at_ms INTEGER NOT NULL
     ) WITHOUT ROWID;
     ALTER TABLE latest ADD COLUMN peak_vram_mb INTEGER;",
-    // 3. What the job that made a file read, as a number.
+    // 3. A hash of what the job that made a file had read.
     "ALTER TABLE outputs ADD COLUMN inputs INTEGER;",
 ];
 

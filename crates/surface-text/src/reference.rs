@@ -5,7 +5,7 @@
 //! Pure. The tables belong to the readers of a kind of file; here they are only formatted.
 //!
 //! # Invariant
-//! Every entry that is handed in is in each of the three, with what it takes, its limits, what is meant without it, and an example.
+//! Every entry is in each of the three, with its values, its limits, its default, and an example.
 
 use std::fmt::Write;
 
@@ -38,7 +38,7 @@ pub enum Shape {
     Size,
     /// `"10s"`, or a number of seconds.
     Duration,
-    /// One of these.
+    /// One of these words.
     Word(&'static [&'static str]),
     /// Anything.
     Any,
@@ -57,7 +57,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// ` from 1 to 64`, where there are limits that say something.
+    /// ` from 1 to 64`, if there are limits.
     pub fn limits(self) -> String {
         match self {
             Self::Whole(least, most) | Self::Wholes(least, most) if (least, most) != (i64::MIN, i64::MAX) => {

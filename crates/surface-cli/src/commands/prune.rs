@@ -19,7 +19,7 @@ use surface_text::amounts;
 
 use crate::exit::{Exit, Failure};
 use crate::out::{json, now_ms, print};
-use crate::runs::keepers_home;
+use crate::runs::keepers_dir;
 
 /// Options of `bursar prune`.
 #[derive(Debug, Clone, Args)]
@@ -126,7 +126,7 @@ fn open(options: &Options) -> Result<(Journal, Vec<(RunRow, u64)>), Failure> {
 
 /// Whether jobs of a run still run: they need its folder, and their ends are recorded there.
 fn is_busy(journal: &Journal, run: &RunRow) -> bool {
-    Keepers::look(&keepers_home(&journal.folder(&run.id))).map_or(true, |seen| seen.is_busy())
+    Keepers::look(&keepers_dir(&journal.folder(&run.id))).map_or(true, |seen| seen.is_busy())
 }
 
 /// The runs that a rule chooses, oldest first, with their sizes.

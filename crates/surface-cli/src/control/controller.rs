@@ -39,7 +39,7 @@ pub(crate) trait Runner: Send + Sync {
     }
 }
 
-/// Nothing besides.
+/// Nothing else.
 impl Runner for () {}
 
 /// Serves the run `run` in `folder`, whose jobs are `jobs`.

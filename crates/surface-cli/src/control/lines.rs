@@ -186,7 +186,7 @@ impl NodeLine {
     }
 }
 
-/// A flow, added up: `put = delivered + lost + failed + unwanted + held + dropped + replaced + coalesced + waiting`, but for lines that a source could not read, which are lost and were put nowhere.
+/// The totals of a flow: `put = delivered + lost + failed + unwanted + held + dropped + replaced + coalesced + waiting`. Lines that a source could not read are not in this sum: they are lost and were put on no edge.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Totals {
     pub(crate) put: u64,

@@ -31,7 +31,7 @@ use super::signal_handler::{self, Notice, SignalHandler, StopState};
 use super::{cards, follow, share, submit};
 use crate::exit::{Exit, Failure, say};
 use crate::out::now_ms;
-use crate::runs::{keepers_home, log_bytes_max, unrecorded};
+use crate::runs::{keepers_dir, log_bytes_max, unrecorded};
 use crate::signals;
 use crate::view::run::{Ended, RunInfo};
 use crate::view::text::clean;
@@ -92,7 +92,7 @@ pub(crate) fn execute(mut setup: RunSetup) -> Result<u8, Failure> {
     let watch = (!config.limits.gpus.is_empty()).then(|| processes.watch_vram(VRAM_INTERVAL)).transpose();
     let watch = watch.map_err(cannot("start a thread"))?;
     let (builder, notifier) =
-        share::join(builder, config, &setup.demands, &processes, &keepers_home(&folder), setup.overcommit);
+        share::join(builder, config, &setup.demands, &processes, &keepers_dir(&folder), setup.overcommit);
     let jobs = builder.build();
     let listener = share::listen(notifier, &jobs);
 
@@ -228,7 +228,7 @@ fn cannot(what: &'static str) -> impl FnOnce(std::io::Error) -> Failure {
 
 fn processes(folder: &Path, recorder: &Arc<Recorder>) -> Result<Arc<Processes>, Failure> {
     let keepers =
-        Keepers::new(KeeperProgram::this_one(["keep"]), &keepers_home(folder)).map_err(cannot("start keepers"))?;
+        Keepers::new(KeeperProgram::this_one(["keep"]), &keepers_dir(folder)).map_err(cannot("start keepers"))?;
     let life = format!("{:x}-{:x}", now_ms(), std::process::id());
     let (logs, news_recorder) = (folder.join("logs"), Arc::clone(recorder));
     let processes = Processes::new(
@@ -310,7 +310,7 @@ fn close(jobs: Jobs, processes: Arc<Processes>, folder: &Path, ends: &[String], 
         return;
     }
     drop(processes);
-    let home = keepers_home(folder);
-    let _ = Keepers::forget(&home, ends.iter().map(String::as_str)); // if it fails, they are read once more
-    let _ = fs::remove_dir(home); // unless something is in it
+    let dir = keepers_dir(folder);
+    let _ = Keepers::forget(&dir, ends.iter().map(String::as_str)); // if it fails, they are read once more
+    let _ = fs::remove_dir(dir); // unless something is in it
 }

@@ -28,7 +28,7 @@ use super::options::Options;
 use super::record::{self, Track};
 use super::{begin, learn, plan, submit};
 use crate::exit::{Failure, say};
-use crate::runs::{RunResolver, command, keepers_home, unrecorded};
+use crate::runs::{RunResolver, command, keepers_dir, unrecorded};
 
 /// Resumes a run and waits until it has ended.
 pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Failure> {
@@ -66,9 +66,9 @@ pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Fail
             "run {id} has {planned} jobs in its plan and {kept} in the journal; start its file again"
         )));
     }
-    let home = keepers_home(reopened.lock.folder());
-    let recovered = Keepers::recover(&home).map_err(|error| {
-        Failure::broken(format!("cannot look for jobs that still run in {}: {error}", home.display()))
+    let keepers = keepers_dir(reopened.lock.folder());
+    let recovered = Keepers::recover(&keepers).map_err(|error| {
+        Failure::broken(format!("cannot look for jobs that still run in {}: {error}", keepers.display()))
     })?;
     let asked = options.asked.clone().over(extra.asked.clone());
     let found = sort(&plan, &reopened.jobs, recovered, options.retry_failed);

@@ -25,7 +25,7 @@ pub(crate) fn join(
     config: &Config,
     demands: &[Demand],
     processes: &Arc<Processes>,
-    home: &Path,
+    keepers_dir: &Path,
     overcommit: bool,
 ) -> (Builder, Option<Notifier>) {
     let mut shared = config.clone();
@@ -38,8 +38,8 @@ pub(crate) fn join(
         used.into_iter().map(|(job, mb)| mb.min(promised[job.index()])).sum()
     };
     // A keeper that cannot be asked may have a running job.
-    let is_alive = |home: &Path| Keepers::look(home).map_or(true, |seen| seen.is_busy());
-    let mut settings = Settings::new(&shared).resident_mb(resident_mb).jobs_outlive_it(home, is_alive);
+    let is_alive = |dir: &Path| Keepers::look(dir).map_or(true, |seen| seen.is_busy());
+    let mut settings = Settings::new(&shared).resident_mb(resident_mb).jobs_outlive_it(keepers_dir, is_alive);
     if overcommit {
         settings = settings.available_mb(|| None); // jobs do not wait for memory
     } else {

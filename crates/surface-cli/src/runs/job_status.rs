@@ -15,7 +15,7 @@ use sched_jobs::process::{Processes, exit_code, words};
 use surface_jobfile::Plan;
 use surface_journal::{Counts, JobRow, Journal, RunRow, Status};
 
-use super::{command, keepers_home, kept_plan};
+use super::{command, keepers_dir, kept_plan};
 use crate::exit::Failure;
 
 /// The error of a job that is lost together with its keeper.
@@ -72,7 +72,7 @@ pub(crate) fn of_run(journal: &Journal, run: RunRow) -> Result<RunRow, Failure> 
 /// What keepers left of an interrupted run.
 fn seen(journal: &Journal, run: &RunRow) -> Option<Seen> {
     let is_interrupted = run.status == Status::Interrupted;
-    is_interrupted.then(|| Keepers::look(&keepers_home(&journal.folder(&run.id))).ok()).flatten()
+    is_interrupted.then(|| Keepers::look(&keepers_dir(&journal.folder(&run.id))).ok()).flatten()
 }
 
 /// Of each job, the latest attempt that a keeper knows.

@@ -23,8 +23,8 @@ pub(crate) use self::command::{command, log_bytes_max};
 pub(crate) use self::resolver::{Found, Intent, RunResolver, is_run};
 use crate::exit::Failure;
 
-/// Where the keepers of the run in `folder` have their files.
-pub(crate) fn keepers_home(folder: &Path) -> PathBuf {
+/// The folder of the keepers of the run in `folder`.
+pub(crate) fn keepers_dir(folder: &Path) -> PathBuf {
     folder.join("keepers")
 }
 

@@ -15,7 +15,7 @@ use sched_jobs::process::Processes;
 use surface_jobfile::Incomplete;
 use surface_journal::{Detail, Filter, JobRow, Journal, Moved, RunRow, Status};
 
-use super::{command, keepers_home, kept_plan};
+use super::{command, keepers_dir, kept_plan};
 use crate::exit::Failure;
 use crate::view::text::{clean, listed};
 
@@ -31,7 +31,7 @@ pub(crate) fn of(journal: &Journal, run: &RunRow) -> Result<Vec<JobRow>, Failure
         return Ok(Vec::new());
     }
     // Not the jobs that are running according to the journal: a start may not have been recorded before the run was killed.
-    let Ok(seen) = Keepers::look(&keepers_home(&journal.folder(&run.id))) else { return Ok(Vec::new()) };
+    let Ok(seen) = Keepers::look(&keepers_dir(&journal.folder(&run.id))) else { return Ok(Vec::new()) };
     let numbers: HashSet<usize> =
         seen.all_running().filter_map(|token| Some(Processes::attempt_of(token)?.0)).collect();
     if numbers.is_empty() {
@@ -62,7 +62,7 @@ pub(crate) fn names(jobs: &[JobRow]) -> String {
     listed(jobs, NAMED, |job| clean(&job.name))
 }
 
-/// What became of jobs that were to end.
+/// The result of ending jobs.
 pub(crate) struct Ended {
     /// How many there were.
     pub(crate) count: usize,
@@ -77,17 +77,17 @@ pub(crate) struct Ended {
 pub(crate) fn end(journal: &Journal, run: &RunRow, wanted: &[String], now: bool) -> Result<Ended, Failure> {
     let lock = journal.hold(&run.id)?;
     let plan = kept_plan(journal, &run.id)?;
-    let home = keepers_home(lock.folder());
+    let dir = keepers_dir(lock.folder());
     let cannot = |error: std::io::Error| Failure::broken(format!("cannot reach the jobs of run {}: {error}", run.id));
-    let keepers = Keepers::new(KeeperProgram::this_one(["keep"]), &home).map_err(cannot)?;
+    let keepers = Keepers::new(KeeperProgram::this_one(["keep"]), &dir).map_err(cannot)?;
     keepers.hold_ends(); // a resumed run is to learn how they ended
     let job_of = |token: &str| Processes::attempt_of(token).and_then(|(job, _)| plan.jobs.get(job));
     let is_wanted = |token: &str| wanted.is_empty() || job_of(token).is_some_and(|job| wanted.contains(&job.name));
-    let mut unkept = Keepers::look(&home).map_err(cannot)?.unkept;
+    let mut unkept = Keepers::look(&dir).map_err(cannot)?.unkept;
     unkept.retain(|token| is_wanted(token));
     let (report_end, ends) = mpsc::channel();
     let mut count = 0;
-    for one in Keepers::recover_some(&home, is_wanted).map_err(cannot)? {
+    for one in Keepers::recover_some(&dir, is_wanted).map_err(cannot)? {
         let Recovered::Running(survivor) = one else { continue };
         let job = job_of(survivor.token());
         let grace = job.filter(|_| !now).map_or(Duration::ZERO, |job| command(job, &plan, true).grace);

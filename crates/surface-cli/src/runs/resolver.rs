@@ -32,7 +32,7 @@ pub(crate) enum Intent {
     Change,
 }
 
-/// What a person's words mean.
+/// What the words on a command line mean.
 pub(crate) struct Found {
     pub(crate) run: RunRow,
     /// If it is active and answers.

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! - `printer.rs`: messages, lines and frames, written by one thread; `paint.rs`: the part of a terminal that is redrawn.
-//! - `run/`: the state of a run, its forecast, its frame, its lines; `flow/`: the rates of a flow, its frame, its lines. All of it is pure but for a `watch.rs` in each,
+//! - `run/`: the state of a run, its forecast, its frame, its lines; `flow/`: the rates of a flow, its frame, its lines. All of it is pure except a `watch.rs` in each,
 //!   which feeds the rest.
 //! - `table.rs`, `text.rs`, `tail.rs`: what both put into lines.
 

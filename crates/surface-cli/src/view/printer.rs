@@ -205,7 +205,7 @@ impl Printer {
         state.is_closing
     }
 
-    /// Prints the lines that wait, and draws a frame below: it is made for the width and height that it may have.
+    /// Prints the lines that wait, and draws a frame below, for the given width and height.
     pub(super) fn draw(&self, screen: &mut Screen<io::Stdout>, frame: impl FnOnce(Shown, usize, usize) -> Vec<String>) {
         let (height, columns) = console::Term::stdout().size();
         let (width, height) = (columns.saturating_sub(1).max(20).into(), height.saturating_sub(1).max(2).into());

@@ -172,7 +172,7 @@ fn many_jobs_that_never_started_are_one_line_when_they_are_cancelled() {
     run.signal(rustix::process::Signal::INT);
     let (code, said) = run.wait();
     assert_eq!(code, Some(130), "{said}");
-    let cancelled: Vec<&str> = said.lines().filter(|line| line.contains("  cancelled  ")).collect();
+    let cancelled: Vec<&str> = said.lines().filter(|line| line.contains("  cancelled ")).collect();
     assert!(cancelled.len() <= 2, "{said}");
     assert!(said.contains("50 jobs that had not started (many[1], many[2], many[3] and 47 more)"), "{said}");
 }

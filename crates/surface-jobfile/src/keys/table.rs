@@ -17,7 +17,7 @@ const fn key(field: Field<'static>, shape: Shape, without: &'static str, about: 
 
 /// Limit of anything countable: slots, licences.
 pub(crate) const MOST: i64 = 1_000_000_000;
-/// As many graphics cards as one scheduler hands out.
+/// The limit of graphics cards of one scheduler.
 const CARDS: i64 = 64;
 const NONE: &str = "none";
 

@@ -33,7 +33,7 @@ pub struct Span {
     pub from_us: u64,
     /// To when; never before `from_us`.
     pub to_us: u64,
-    /// The state that came then; the state it is still in, if nothing came.
+    /// The state that followed; the state it is still in, if none followed.
     pub then: State,
 }
 

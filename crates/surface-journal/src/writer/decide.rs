@@ -6,7 +6,7 @@
 //!
 //! Two things are at stake. A *commit* hands events to the system, so they survive the death of this process; it costs some
 //! processor time, so those of a few milliseconds share one. A *sync* waits for the disk, so they survive a power loss; it costs
-//! the disk's time, so many share one.
+//! disk time, so many events share one.
 //!
 //! # Rejected
 //! Only synced commits: either each job waits for the disk, or a `kill -9` loses 50 ms of finished jobs, which then run again.

@@ -90,7 +90,7 @@ struct Queue {
     waiting: VecDeque<Event>,
     /// When the oldest of `waiting` came.
     oldest: Option<Instant>,
-    /// How many came, were committed, were synced.
+    /// How many were recorded, committed, synced.
     recorded: u64,
     written: u64,
     durable: u64,

@@ -2,7 +2,7 @@
 //!
 //! Room: driver.
 //!
-//! Reads the clock and the counts; what it prints is made by the pure files beside it.
+//! It reads the clock and the counters; the pure files beside it format what it prints.
 //!
 //! # Invariant
 //! It reads the counters ten times a second, or less often: at most a fifth of the time, however large the flow.

@@ -2,10 +2,10 @@
 //!
 //! Room: driver.
 //!
-//! Reads clocks, logs and the scheduler; what it prints is made by the pure files beside it.
+//! It reads clocks, logs and the scheduler; the pure files beside it format what it prints.
 //!
 //! # Invariant
-//! It asks the scheduler for no more than a few answers a second, however much happens; only why a job ended badly is looked up at once.
+//! It sends the scheduler only a few requests a second, however much happens; only the reason of a failure is requested at once.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -362,7 +362,7 @@ impl Watcher {
     }
 }
 
-/// What a ready job lacks, in a word.
+/// The resource that a ready job lacks.
 fn lack(waits: &Waits) -> Option<String> {
     let Waits::Room { short, reserved_for, .. } = waits else { return None };
     let first = short.first()?;
