@@ -30,7 +30,7 @@ impl Plan {
     /// ```
     /// let text = "[job.a]\nrun = 'true'\ninputs = ['no such file']";
     /// let plan = surface_jobfile::parse("x.toml", text)?;
-    /// assert_eq!(plan.sources_look(0), plan.sources_look(0));
+    /// assert_eq!(plan.sources_hash(0), plan.sources_hash(0));
     /// # Ok::<(), surface_jobfile::Problems>(())
     /// ```
     pub fn sources_hash(&self, job: usize) -> u64 {

@@ -3,7 +3,7 @@
 //! Room: driver.
 //!
 //! # Invariant
-//! When [`Following::finish`] returns `Ok`, everything that was in the log has been passed on. The log takes no more of the disk than its limit, but never loses what was not passed on.
+//! When [`LogFollower::finish`] returns `Ok`, everything in the log has been copied. The log takes no more disk space than its limit, but never loses what was not copied.
 //!
 //! # Why it holds
 //! The thread reads to the end of the file after it was told that nothing more comes. Until then it waits in the kernel, for a

@@ -58,8 +58,8 @@ pub struct Arrow {
 /// Boxes and arrows, laid out in layers.
 ///
 /// ```
-/// use surface_text::picture::{Card, Picture};
-/// let picture = Picture::of_needs("film", vec![Card::new("image", "vram 6 GB"), Card::new("film", "")], vec![vec![], vec![0]]);
+/// use surface_text::picture::{Picture, PictureNode};
+/// let picture = Picture::of_needs("film", vec![PictureNode::new("image", "vram 6 GB"), PictureNode::new("film", "")], vec![vec![], vec![0]]);
 /// assert_eq!(picture.layers(), 2);
 /// assert_eq!(picture.rows("needs"), "  image     vram 6 GB\n  └─ film\n");
 /// assert!(picture.dot().contains("n0 -> n1;"));
