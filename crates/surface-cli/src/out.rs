@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::exit::Failure;
 
-/// The time of day, as journals have it.
+/// Milliseconds since 1970, as in journals.
 pub(crate) fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }

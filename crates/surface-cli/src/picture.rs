@@ -27,7 +27,7 @@ pub(crate) struct Picture {
 }
 
 impl Picture {
-    /// Draws it in the way that was chosen, and delivers it.
+    /// Draws it in the chosen format, and writes it.
     ///
     /// # Errors
     /// If it cannot be written.

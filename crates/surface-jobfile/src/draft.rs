@@ -99,7 +99,7 @@ pub(crate) struct Draft<'n, 't> {
     pub(crate) exclude: Option<&'n Node<'t>>,
     pub(crate) include: Option<&'n Node<'t>>,
     pub(crate) needs: Vec<Spanned<&'n str>>,
-    /// It needs whatever makes its inputs.
+    /// It needs the jobs that make its inputs.
     pub(crate) needs_inputs: bool,
     pub(crate) inputs: Vec<Spanned<&'n str>>,
     pub(crate) outputs: Vec<Spanned<&'n str>>,

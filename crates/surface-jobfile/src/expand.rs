@@ -3,7 +3,7 @@
 //! Room: surface.
 //!
 //! # Invariant
-//! What is built was counted before: jobs, text and edges stay within the limits, also for the one that would break them.
+//! Everything is counted before it is built: jobs, text and edges stay within the limits, also for the job that would exceed them.
 
 use std::collections::HashMap;
 use std::ops::Range;

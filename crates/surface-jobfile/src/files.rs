@@ -127,7 +127,7 @@ pub(crate) fn needs(
                     job.name, producer.name
                 );
                 let help = format!(
-                    "add `{}` to its `needs`, or write `needs = \"inputs\"`: it then needs whatever makes its inputs",
+                    "add `{}` to its `needs`, or write `needs = \"inputs\"`: it then needs the jobs that make its inputs",
                     producer.group
                 );
                 values.report.add(&draft.inputs.get(nth).map_or(&draft.at, |text| &text.at).clone(), message, help);

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use vocab::Fnv1a;
 
-/// Jobs, what they need of each other, and what they may use together.
+/// Jobs, their dependencies, and their common limits.
 ///
 /// ```
 /// let plan = surface_jobfile::parse("film.toml", r#"
@@ -37,13 +37,13 @@ pub struct Plan {
     pub name: String,
     /// The folder of the file: commands start there, and relative paths mean it.
     pub base: PathBuf,
-    /// What jobs may use together.
+    /// The limits for all jobs together.
     pub resources: Resources,
     /// In the order of the file; instances of a `foreach` one after the other.
     pub jobs: Vec<Job>,
 }
 
-/// What jobs may use together; `None` is left to the machine.
+/// The limits for all jobs together; `None` is left to the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Resources {

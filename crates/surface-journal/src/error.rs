@@ -14,7 +14,7 @@ use rusqlite::ErrorCode;
 
 use crate::RunId;
 
-/// Why the journal could not do it.
+/// An error of the journal.
 ///
 /// Cheap to clone: a writer that failed reports it to every caller.
 #[derive(Debug, Clone)]
@@ -88,11 +88,11 @@ pub enum JournalError {
         /// The id that was given.
         wanted: String,
     },
-    /// Several runs begin like that.
+    /// Several runs match.
     Ambiguous {
         /// The id that was given.
         wanted: String,
-        /// Those that begin so, newest first, ten at most.
+        /// Those that match, newest first, ten at most.
         candidates: Vec<RunId>,
     },
     /// Another process holds the run.

@@ -13,7 +13,7 @@ use std::path::Path;
 use crate::stored::now_ms;
 use crate::{Filter, Journal, JournalError, RunId, RunLock};
 
-/// Which runs to forget: those that neither rule keeps.
+/// Which runs to remove: those that neither rule keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Prune {
     /// Keep this many of the newest.
@@ -68,7 +68,7 @@ impl Journal {
         Ok(true)
     }
 
-    /// Forgets a run, with its folder. False if a process holds it.
+    /// Removes a run, with its folder. False if a process holds it.
     ///
     /// # Errors
     /// If it cannot be removed.
@@ -100,7 +100,7 @@ impl Journal {
         Ok(true)
     }
 
-    /// Gives room in the database file back to the disk, if much of it is unused and little is left to be copied. Without room for the copy nothing is done.
+    /// Shrinks the database file, if much of it is unused and little is left to be copied. Without disk space for the copy nothing is done.
     ///
     /// # Errors
     /// If the database cannot be read or written.

@@ -141,9 +141,9 @@ fn try_open(file: &Path, steps: &[&str]) -> Result<Connection, JournalError> {
     check_owner(&look, file, steps.len())?;
     drop(look);
     go_wal(&connection, file)?;
-    // Safe against a crash of this process at once; a `Writer` asks for the disk when it needs it.
+    // Safe against a crash of this process at once; a `Writer` syncs when it needs to.
     connection.pragma_update(None, "synchronous", "NORMAL").map_err(failed)?;
-    // After a run of many jobs the log is given back to the disk.
+    // After a run of many jobs the log is truncated.
     connection.pragma_update(None, "journal_size_limit", 16 << 20).map_err(failed)?;
     connection.set_prepared_statement_cache_capacity(32);
     migrate(&mut connection, file, steps)?;

@@ -140,7 +140,7 @@ impl Table<'_> {
 
 impl Drop for Table<'_> {
     fn drop(&mut self) {
-        // Not left to closing: a process that is being started may hold a copy of the descriptor for a moment.
+        // Unlocked explicitly, not by closing: a child that is being started may hold a copy of the descriptor for a moment.
         let _ = flock(self.file, FlockOperation::Unlock);
     }
 }

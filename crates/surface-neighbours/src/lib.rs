@@ -48,10 +48,10 @@ pub use notifier::{Listener, Notifier};
 pub use shared_budget::{Settings, SharedBudget, join};
 pub use view::{Run, runs, runs_in};
 
-/// Most runs at a time; further ones wait for one of them to end.
+/// Limit of runs at a time; further ones wait for one of them to end.
 pub const RUNS_MAX: usize = 256;
 
-/// Most named resources a run can share.
+/// Limit of named resources that a run can share.
 pub const NAMED_MAX: usize = 24;
 
 /// Nanoseconds on a clock that all processes of this machine share.

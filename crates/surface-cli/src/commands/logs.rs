@@ -174,7 +174,7 @@ fn follow(watched: &mut Watched<'_>, lines: Option<usize>) -> Result<Exit, Failu
                         file.copy()?;
                     }
                     crate::exit::say!(
-                        "bursar: run {} was interrupted; `bursar run --resume {}` continues it",
+                        "bursar: run {} is not active any more; `bursar run --resume {}` continues it",
                         watched.run.id,
                         watched.run.id
                     );
@@ -194,14 +194,14 @@ fn follow(watched: &mut Watched<'_>, lines: Option<usize>) -> Result<Exit, Failu
     }
 }
 
-/// What an attempt prints: both streams, or standard error apart.
+/// The logs of an attempt: both streams in one, or standard error in its own.
 struct Streams {
     out: File,
     err: Option<File>,
 }
 
 impl Streams {
-    /// At their last lines. `None` if there is no log.
+    /// Opens them at their last lines. `None` if there is no log.
     fn open(path: &Path, lines: Option<usize>) -> Result<Option<Streams>, Failure> {
         let Ok(mut out) = File::open(path) else { return Ok(None) };
         let mut err = File::open(path.with_extension("err")).ok();
@@ -232,7 +232,7 @@ fn skip(file: &mut File, lines: Option<usize>) -> Result<(), Failure> {
         (&mut *file).take(at - from).read_to_end(&mut block).map_err(broken)?;
         for (index, _) in block.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n') {
             let after = from + index as u64 + 1;
-            // The end of the last line begins no other.
+            // No line begins after the end of the last line.
             if is_end && after == end {
                 continue;
             }

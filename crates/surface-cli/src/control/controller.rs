@@ -5,7 +5,7 @@
 //! Decides nothing.
 //!
 //! # Invariant
-//! Whatever clients do, the scheduler is held up for at most a fifth of the time, and memory stays bounded.
+//! Whatever clients do, the scheduler is delayed for at most a fifth of the time, and memory stays bounded.
 //!
 //! # Why it holds
 //! Requests that make the scheduler look at many jobs go through one [`Pace`]: one at a time, and after a look that took *t* there is none for four

@@ -23,7 +23,7 @@ use rustix::fs::{Mode, OFlags};
 
 /// The name of the socket in the folder of its run.
 const NAME: &str = "control.sock";
-/// What an address holds, less the byte that ends it.
+/// The size of an address, less its terminating NUL.
 const PATH_BYTES_MAX: usize = 107;
 
 /// The letters of ids of runs and flows: no two of them look alike.
@@ -35,12 +35,12 @@ pub(crate) fn is_id(prefix: &str, most: usize, word: &str) -> bool {
     word.strip_prefix(prefix).is_some_and(|id| (1..=most).contains(&id.len()) && id.bytes().all(is_letter))
 }
 
-/// Where the socket of the run in `folder` is.
+/// The path of the socket of the run in `folder`.
 pub(crate) fn socket_path(folder: &Path) -> PathBuf {
     folder.join(NAME)
 }
 
-/// Does something with a path of the socket that fits into an address.
+/// Calls `act` with a path of the socket that fits into an address.
 fn with_short<T>(folder: &Path, act: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
     let path = socket_path(folder);
     if path.as_os_str().len() <= PATH_BYTES_MAX {

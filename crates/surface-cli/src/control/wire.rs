@@ -69,7 +69,7 @@ pub(crate) enum Request {
     },
     /// What is known about one job.
     Status { job: String },
-    /// What a flow counted, as Prometheus reads it.
+    /// The counters of a flow, in the text format of Prometheus.
     Prometheus,
     /// What a job, a node, or the target of an edge waits for.
     Why {
@@ -88,7 +88,7 @@ pub(crate) enum Request {
         #[serde(default)]
         now: bool,
     },
-    /// Try a job again that failed or was cancelled.
+    /// Retry a job that failed or was cancelled.
     Retry { job: String },
     /// Change an edge of a flow.
     Set {
@@ -121,11 +121,11 @@ pub(crate) struct Reply {
     pub(crate) error: Option<Refusal>,
 }
 
-/// What was asked for; a request fills in what it is about.
+/// The answer; each request fills in its own fields.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Answer {
-    /// The full name of what a word meant.
+    /// The full name of the target.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -140,7 +140,7 @@ pub(crate) struct Answer {
     pub(crate) flow: Option<FlowLine>,
 }
 
-/// Why a request was not granted.
+/// Why a request was refused.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Refusal {
     /// `bad_request`, `wrong_version`, `too_long`, `busy`, `unknown_job`, `not_now`, `pause_timeout`; of a flow also `unknown_node`,

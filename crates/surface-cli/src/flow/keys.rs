@@ -99,7 +99,7 @@ impl Raw {
         if !terminal.is_terminal() {
             return Ok(None);
         }
-        // A terminal that controls another session, or none, has no group of ours to ask for.
+        // If the terminal controls another session, or none, there is no foreground group to ask for.
         let is_behind = tcgetpgrp(&terminal).is_ok_and(|front| front != rustix::process::getpgrp());
         if is_behind {
             return Ok(None);

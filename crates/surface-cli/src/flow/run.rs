@@ -79,7 +79,7 @@ pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
 
     let (stop_state, end) = (Arc::<StopState>::default(), Arc::<EndNotifier>::default());
     let (notices, noticed) = mpsc::channel();
-    // Before the terminal is changed: a signal must not end us without putting it back.
+    // Before the terminal is changed: a signal must not end the process without restoring it.
     let signals = signal_handler::listen_for_signals(notices.clone()).map_err(no_thread)?;
     let display = view::flow::start(handle.clone(), &printer).map_err(no_thread)?;
     let (stderr, keys) = match mode {

@@ -106,7 +106,7 @@ impl SignalHandler {
     }
 
     fn kill(&self) {
-        self.printer.say("stopping at once; messages on their way are lost");
+        self.printer.say("stopping at once; messages on their way are left behind");
         self.stop_state.kill(&self.handle);
     }
 

@@ -24,7 +24,7 @@ use crate::exit::{Exit, Failure, say};
 use crate::out::print;
 use crate::runs::{orphans, unrecorded};
 
-/// Begins a run and stays until it is over.
+/// Starts a run and waits until it has ended.
 pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
     let planned = Planned::from_options(options)?;
     let plan = &planned.plan;
@@ -59,7 +59,7 @@ pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
     let keep = journal.is_some();
     let starts: HashSet<&str> =
         plan.jobs.iter().zip(&reasons).filter(|(_, why)| why.is_some()).map(|(job, _)| job.name.as_str()).collect();
-    // Held until this run is in the journal: of two that are started at once, one sees the other.
+    // Held until this run is in the journal: if two are started at once, one sees the other.
     let start_lock = file.filter(|_| !options.beside).map(StartLock::take).transpose()?;
     // A run without a journal must not run jobs twice either.
     let recorded = if keep {
@@ -121,7 +121,7 @@ pub(crate) fn settle(plan: &Plan, asked: &super::options::LimitArgs) -> sched_jo
     config
 }
 
-/// Refuses what no card here can ever give, before anything is begun.
+/// Refuses jobs that fit on no card of this machine, before anything starts.
 pub(crate) fn check_cards(plan: &Plan, demands: &[Demand], config: &sched_jobs::Config) -> Result<(), Failure> {
     let refused =
         plan.jobs.iter().zip(demands).find_map(|(job, demand)| config.limits.check_gpus(&job.name, demand).err());
@@ -190,7 +190,7 @@ fn mention_growth(journal: &Journal) -> Result<(), Failure> {
 }
 
 /// The right to start a run of a file.
-struct StartLock(#[expect(dead_code, reason = "closed, it lets go of the lock")] fs::File);
+struct StartLock(#[expect(dead_code, reason = "closing it releases the lock")] fs::File);
 
 impl StartLock {
     /// The lock is on the job file itself: it exists, and it must not be started twice at once.

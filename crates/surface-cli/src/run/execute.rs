@@ -8,7 +8,7 @@
 //!
 //! # Why it holds
 //! The end of a run has one order: every job has ended; no thread acts on it any more; the journal is on the disk; only then are keepers told that
-//! their ends are known. If the journal is broken, they are not: their socket just closes, as if we had been killed.
+//! their ends are known. If the journal cannot be written, they are not: their socket just closes, as if we had been killed.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -72,7 +72,7 @@ pub(crate) struct RunSetup {
     pub(crate) mode: Mode,
 }
 
-/// Runs it, and gives the code for the shell.
+/// Runs it, and returns the exit code.
 pub(crate) fn execute(mut setup: RunSetup) -> Result<u8, Failure> {
     let (recovered, taken) = (std::mem::take(&mut setup.recovered), std::mem::take(&mut setup.taken));
     let RunSetup { plan, config, run_journal, .. } = &setup;

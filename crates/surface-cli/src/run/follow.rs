@@ -52,10 +52,10 @@ impl LogFollower {
     /// Nothing more comes: copies the rest.
     ///
     /// # Errors
-    /// If not all could be passed on. The log has it.
+    /// If not everything could be copied. The log has it.
     pub(crate) fn finish(self) -> io::Result<()> {
         drop(self.done); // the other end of the pipe sees it
-        self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that passes it on panicked")))
+        self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that copies it panicked")))
     }
 }
 
@@ -76,7 +76,7 @@ fn pass_on(
                 Ok(count) => {
                     out.write_all(&buffer[..count]).and_then(|()| out.flush())?;
                     passed += count as u64;
-                    // Where the file system cannot give a part of a file back, the log grows.
+                    // If the file system cannot punch holes, the log grows.
                     if limited.as_mut().is_some_and(|log| log.trim_before(passed).is_err()) {
                         limited = None;
                     }

@@ -69,7 +69,7 @@ impl InitialState {
     }
 }
 
-/// Whether its last attempt was under way.
+/// Whether its last attempt was running.
 pub(crate) fn has_run(row: &JobRow) -> bool {
     row.state == State::Running || (row.state == State::Paused && row.started_us.is_some())
 }

@@ -56,7 +56,7 @@ impl KnownOutputs {
         Ok(KnownOutputs(paths.into_iter().zip(known).filter_map(|(path, known)| Some((path, known?))).collect()))
     }
 
-    /// Why the outputs of a job cannot be trusted, if so. They are there.
+    /// Why the outputs of a job, which exist, cannot be trusted, if so.
     fn doubt(&self, plan: &Plan, at: usize) -> Option<String> {
         let (job, base) = (&plan.jobs[at], &plan.base);
         let reads = LazyCell::new(|| plan.sources_hash(at));

@@ -33,7 +33,7 @@ use crate::exit::Failure;
 /// Refuses what `run` would refuse though the file is valid: jobs that fit on no graphics card of this machine, and flow files that are not valid.
 pub(crate) fn check(plan: &surface_jobfile::Plan) -> Result<(), Failure> {
     begin::check_flows(plan)?;
-    // No history changes what a job takes of cards.
+    // What a job takes of cards does not depend on history.
     let demands: Vec<_> = plan.jobs.iter().map(|job| submit::demand(job, None, false)).collect();
     begin::check_cards(plan, &demands, &begin::settle(plan, &options::LimitArgs::default()))
 }

@@ -17,13 +17,13 @@ pub(crate) struct Planned {
     pub(crate) plan: Plan,
     /// The file, absolute.
     pub(crate) file: Option<PathBuf>,
-    /// Limits; of one command, what it takes is in its job already.
+    /// Limits; with one command, its demands are in its job.
     pub(crate) asked: LimitArgs,
     pub(crate) is_single: bool,
 }
 
 impl Planned {
-    /// The plan that the options name, with only what they want of it.
+    /// The plan that the options name, reduced by `--only`.
     pub(crate) fn from_options(options: &Options) -> Result<Planned, Failure> {
         let asked = options.asked.clone();
         if !options.command.is_empty() {

@@ -205,7 +205,7 @@ impl Recorder {
                 inner.write(job, Moved::new(job as u32, attempt, state));
             }
             What::Retrying { attempt, .. } => {
-                // Without a command that ended, the scheduler alone knows why.
+                // If no command has ended, only the scheduler knows why.
                 let cause = facts.cause(event.job).filter(|_| ended.is_none()).map(ToString::to_string);
                 inner.end(job, attempt, State::Failed, ended, cause);
                 inner.write(job, Moved::new(job as u32, attempt + 1, State::Queued));
@@ -235,7 +235,7 @@ impl Recorder {
     fn mark(&self, inner: &Inner, job: usize, made: Option<Vec<(PathBuf, Option<FileStamp>)>>) {
         if let (Some((fingerprint, paths)), Some(writer)) = (self.declared.get(&job), &inner.writer) {
             let is_whole = made.is_some();
-            // Before it starts: what is changed while it runs is changed, whatever the job saw of it.
+            // Before it starts: a file that changes while the job runs counts as changed, whatever the job read of it.
             let inputs = (!is_whole).then(|| self.plan.sources_hash(job));
             let files = made.unwrap_or_else(|| paths.iter().map(|path| (path.clone(), None)).collect());
             writer.record(Outputs { fingerprint: *fingerprint, is_whole, inputs, files });
@@ -324,7 +324,7 @@ impl Inner {
         self.write_end(job, moved, None);
     }
 
-    /// Records a move; the keeper's copy of an end under `token` may go when it is on the disk.
+    /// Records a move; the keeper may drop its copy of the end under `token` when this is on the disk.
     fn write_end(&mut self, job: usize, moved: Moved, token: Option<String>) {
         if self.tracks[job].is_recorded {
             return; // it ends as it did before

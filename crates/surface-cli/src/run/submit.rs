@@ -34,14 +34,14 @@ pub(crate) fn demand(job: &jobfile::Job, estimate: Option<&Estimate>, counts_job
     }
 }
 
-/// One command instead of a file: it reads what we read, its two streams stay apart, and what it prints is passed on before its log is cut.
+/// One command instead of a file: it reads what we read, its two streams stay apart, and its output is copied before its log is cut.
 pub(crate) fn single(job: &jobfile::Job, plan: &Plan, keep_incomplete: bool) -> Command {
     let mut command = command(job, plan, keep_incomplete);
     (command.stdin, command.splits_streams, command.log_bytes_max) = (Stdin::Client, true, None);
     command
 }
 
-/// All jobs of a run, each as it was left.
+/// All jobs of a run, each in its initial state.
 pub(crate) fn jobs<'a>(
     setup: &'a RunSetup,
     was_on: &'a HashMap<String, Vec<String>>,

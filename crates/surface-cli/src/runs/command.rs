@@ -1,4 +1,4 @@
-//! What is run for a job of a plan.
+//! The command of a job of a plan.
 //!
 //! Room: surface.
 
@@ -17,7 +17,7 @@ pub(crate) fn log_bytes_max(job: &jobfile::Job) -> Option<u64> {
     (mb > 0).then(|| mb.saturating_mul(1_000_000))
 }
 
-/// What is run for a job.
+/// The command of a job.
 pub(crate) fn command(job: &jobfile::Job, plan: &Plan, keep_incomplete: bool) -> Command {
     let mut argv: Vec<OsString> = job.action.argv().into_iter().map(OsString::from).collect();
     if let Some(flow) = job.flow_path(&plan.base) {

@@ -28,7 +28,7 @@ pub(crate) fn keepers_dir(folder: &Path) -> PathBuf {
     folder.join("keepers")
 }
 
-/// The plan that a run has in the journal, which has more to it.
+/// The plan of a run, from the journal, which keeps more than the plan.
 ///
 /// # Errors
 /// If it has none that can be read.

@@ -53,7 +53,7 @@ pub(crate) fn all() -> Vec<Journal> {
     folders.take(LOOKED_AT).filter_map(open).collect()
 }
 
-/// Forgets a run, and its journal.
+/// Removes a run and its journal.
 pub(crate) fn forget(journal: Journal) {
     let folder = journal.dir().to_owned();
     drop(journal);

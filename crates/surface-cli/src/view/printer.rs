@@ -222,7 +222,7 @@ impl Printer {
 }
 
 /// An active display, until `finish` is called with the result.
-#[must_use = "a display that is dropped goes off"]
+#[must_use = "dropping it ends the display"]
 pub(crate) struct Display<E> {
     printer: Printer,
     ended: Arc<Mutex<Option<E>>>,

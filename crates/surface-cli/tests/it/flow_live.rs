@@ -71,7 +71,7 @@ fn an_active_flow_is_listed_counted_and_explained() {
     run.signal(rustix::process::Signal::TERM);
     let (code, said) = run.wait();
     assert_eq!(code, Some(143), "{said}");
-    assert!(said.contains("when the time to drain was over") && said.contains("left behind"), "{said}");
+    assert!(said.contains("when the drain timeout expired") && said.contains("left behind"), "{said}");
     assert_eq!(complains(&site.bursar("flow ps"), 0).trim_end(), none_is_active());
     assert_eq!(complains(&site.bursar("flow why count"), 4).trim_end(), none_is_active());
 }
@@ -123,7 +123,7 @@ fn a_node_is_paused_and_resumed() {
     assert!(complains(&site.bursar("flow pause cuont"), 4).contains("did you mean `count`?"));
     says(&site.bursar("flow stop"));
     let (code, said) = run.wait();
-    assert_eq!(code, Some(1), "messages were left when the time to drain was over: {said}");
+    assert_eq!(code, Some(1), "messages were left when the drain timeout expired: {said}");
     for told in [
         "count was paused by another command",
         "count was resumed by another command",

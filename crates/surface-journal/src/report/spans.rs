@@ -1,4 +1,4 @@
-//! From moves to stretches of time: what each job did when.
+//! From moves to spans of time: what each job did when.
 //!
 //! Room: decisions.
 //!

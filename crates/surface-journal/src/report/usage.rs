@@ -2,7 +2,7 @@
 //!
 //! Room: decisions.
 //!
-//! A paused job gives back its CPU slots and keeps its memory, as the engine has it.
+//! A paused job releases its CPU slots and keeps its memory, as in the scheduler.
 
 use super::spans::{Kind, Span};
 use crate::JobRow;

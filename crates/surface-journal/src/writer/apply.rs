@@ -111,7 +111,7 @@ fn update_latest(db: &Connection, seq: i64, moved: &Moved) -> rusqlite::Result<(
     Ok(())
 }
 
-/// A success without figures (a job that was up to date) teaches nothing.
+/// A success without figures (a job that was up to date) is no sample.
 fn remember(db: &Connection, seq: i64, moved: &Moved) -> rusqlite::Result<()> {
     let Some(wall_ms) = moved.detail.wall_ms else { return Ok(()) };
     let sample = Sample {

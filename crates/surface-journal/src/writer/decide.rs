@@ -1,4 +1,4 @@
-//! When a writer commits, and when it asks the disk.
+//! When a writer commits, and when it syncs.
 //!
 //! Room: decisions.
 //!

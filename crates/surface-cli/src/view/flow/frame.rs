@@ -8,7 +8,7 @@
 //! A frame has at most `height` lines, none wider than `width`, whatever the flow.
 //!
 //! # Why it holds
-//! Tables fit themselves; of rows that find no room only the number is shown.
+//! Tables are cut to the width; rows without room are only counted.
 //! Checked by `a_frame_is_never_larger_than_the_terminal_and_always_shows_the_selected_edge`.
 
 use std::ops::Range;

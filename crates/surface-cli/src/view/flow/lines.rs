@@ -106,7 +106,7 @@ pub(crate) fn last_line(ended: &Ended, flow: &FlowLine) -> String {
         Ended::Done => format!("done in {took}"),
         Ended::Stopped(Some(node)) => format!("stopped by `{}` after {took}", clean(node)),
         Ended::Stopped(None) => format!("stopped after {took}"),
-        Ended::Late => format!("stopped after {took}, when the time to drain was over"),
+        Ended::Late => format!("stopped after {took}, when the drain timeout expired"),
         Ended::Failed(_) => format!("failed after {took}"),
         Ended::Lost(_) => format!("ended after {took}"),
         Ended::Interrupted => format!("interrupted after {took}"),

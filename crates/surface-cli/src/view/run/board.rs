@@ -129,7 +129,7 @@ impl Board {
         for (job, entry) in plan.jobs.iter().zip(&entries) {
             let mine = &mut groups[entry.group as usize].needs;
             for need in job.needs.iter().filter_map(|need| entries.get(*need)) {
-                // Needs of one group lie side by side, so this keeps the list short; the rest is done below.
+                // Needs of one group are adjacent, so this keeps the list short; duplicates are removed below.
                 if need.group != entry.group && mine.last() != Some(&need.group) {
                     mine.push(need.group);
                 }

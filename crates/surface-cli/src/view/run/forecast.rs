@@ -10,7 +10,7 @@
 //!
 //! # Why it is cheap
 //! An end subtracts. The longest chain that has not begun is found by a cursor that walks the jobs from the longest chain to the shortest and
-//! skips what runs or has ended; it goes back only when a job does. The whole is computed again when this run has taught more, which
+//! skips what runs or has ended; it goes back only when a job does. Everything is computed again when this run has new measurements, which
 //! happens when a number doubles.
 
 use std::sync::Arc;
@@ -108,7 +108,7 @@ impl Forecast {
         self.learned.and(known).map(Duration::from_millis)
     }
 
-    /// How long what needs a job probably takes after it.
+    /// The estimated time of the longest chain after a job.
     pub(crate) fn after(&self, job: u32) -> Duration {
         Duration::from_millis(self.chain_ms[job as usize].saturating_sub(self.guess_ms[job as usize]))
     }
@@ -144,7 +144,7 @@ impl Forecast {
         Some(Duration::from_millis(longest.max(carried)))
     }
 
-    /// Everything again, from what this run and earlier ones have shown.
+    /// Computes everything again, from the measurements of this run and earlier ones.
     fn learn(&mut self, board: &Board) {
         let (mut many, mut sum) = (0_u64, 0_u64);
         for time in self.expected.iter().flatten() {
