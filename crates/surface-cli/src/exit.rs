@@ -1,13 +1,13 @@
-//! What a shell is told, and what a person is told when something cannot be done.
+//! Exit codes for the shell, and error messages for people.
 //!
-//! Room: surface, values only.
+//! Room: values.
 
 use std::fmt;
 use std::process::ExitCode;
 
 use surface_journal::JournalError;
 
-/// Writes a line to standard error. If that cannot be written (a full disk, a closed terminal), what is being done goes on; `eprintln!` would panic.
+/// Writes a line to standard error. If that fails (a full disk, a closed terminal), the program continues; `eprintln!` would panic.
 macro_rules! say {
     ($($text:tt)*) => {{
         use std::io::Write as _;
@@ -20,17 +20,17 @@ pub(crate) use say;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Exit {
-    /// Everything went as it should.
-    Well = 0,
-    /// A job failed, or something broke.
+    /// Success.
+    Success = 0,
+    /// A job failed, or another error.
     Failed = 1,
-    /// The arguments make no sense.
+    /// The arguments are not valid.
     Usage = 2,
     /// The job file is not valid.
     BadFile = 3,
     /// There is no such run or job.
     NotFound = 4,
-    /// Ended by Ctrl-C, as a shell would say it: 128 and the number of SIGINT.
+    /// Ended by Ctrl-C, as in a shell: 128 plus the number of SIGINT.
     Interrupted = 130,
 }
 
@@ -45,13 +45,13 @@ impl From<Exit> for ExitCode {
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
     pub(crate) message: String,
-    /// The message is a picture of several lines, which stands for itself.
+    /// The message is a drawing of several lines, printed without a prefix.
     pub(crate) is_drawn: bool,
 }
 
 impl Failure {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Failure {
-        // It may name what a file or a person said.
+        // It may contain text of a file or a user.
         Failure { exit, message: surface_text::clean_lines(&message.into()).into_owned(), is_drawn: false }
     }
 

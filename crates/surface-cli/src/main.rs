@@ -1,6 +1,8 @@
-//! The `bursar` command: a person's door.
+//! The `bursar` command.
 //!
-//! Room: surface. Parses and prints; what is worth printing comes from the facade, the scheduler of jobs and the journal.
+//! Room: surface.
+//!
+//! Parses and prints; the facade, the scheduler of jobs and the journal do the rest.
 #![forbid(unsafe_code)]
 
 mod commands;
@@ -24,11 +26,11 @@ use clap::{CommandFactory, Parser, Subcommand};
 use commands::{Completions, completions, files, list, logs, manual, prune, steer, why};
 use exit::{Failure, say};
 
-/// Schedules tasks in nurseries, jobs in graphs and messages in flows, within what the machine has.
+/// Runs jobs of a DAG within CPU, RAM and GPU limits, and dataflow graphs with backpressure.
 #[derive(Debug, Parser)]
 #[command(name = "bursar", version, after_help = help::TOP, max_term_width = 100, disable_help_subcommand = true)]
 struct Cli {
-    /// No colours; NO_COLOR in the environment does the same
+    /// No colours; the variable NO_COLOR does the same
     #[arg(long, global = true)]
     no_color: bool,
     #[command(subcommand)]
@@ -39,55 +41,55 @@ struct Cli {
 enum Command {
     Run(Box<run::Options>),
     Flow(flow::Options),
-    /// Show what goes on: live runs and their jobs
+    /// Show active runs and their jobs
     #[command(after_help = help::PS)]
     Ps(list::Ps),
-    /// Say what a job waits for, who holds it, and when it may start
+    /// Explain what a job waits for, and when it may start
     #[command(after_help = help::WHY)]
     Why(why::Options),
-    /// Freeze a run or a job; it gives back its CPU slots
+    /// Pause a run or a job; it releases its CPU slots
     #[command(after_help = help::PAUSE)]
-    Pause(steer::Whom),
-    /// Let a paused run or job go on
+    Pause(steer::Selector),
+    /// Resume a paused run or job
     #[command(after_help = help::RESUME)]
-    Resume(steer::Whom),
-    /// End a run or a job, with everything it started
+    Resume(steer::Selector),
+    /// Cancel a run or a job, with all processes it started
     #[command(after_help = help::CANCEL)]
     Cancel(steer::Cancel),
-    /// Try a job again that failed or was cancelled
+    /// Retry a job that failed or was cancelled
     #[command(after_help = help::RETRY)]
-    Retry(steer::Whom),
-    /// Print what a job printed
+    Retry(steer::Selector),
+    /// Print the log of a job
     #[command(after_help = help::LOGS)]
     Logs(logs::Options),
-    /// Check a job file, and draw it
+    /// Check a job file, and show its graph
     #[command(after_help = help::CHECK)]
     Check(problems::Check),
     /// Draw a job file or a run: DOT, SVG or text
     #[command(after_help = help::GRAPH)]
     Graph(files::Graph),
-    /// Write a run as one HTML file
+    /// Write an HTML report of a run
     #[command(after_help = help::REPORT)]
     Report(files::Report),
     /// List runs, newest first
     #[command(after_help = help::RUNS)]
     Runs(list::Runs),
-    /// Show a run: its jobs, how they ended, what they took
+    /// Show a run and its jobs
     #[command(after_help = help::SHOW)]
     Show(list::Show),
-    /// Forget old runs, or only their logs
+    /// Remove old runs, or only their logs
     #[command(after_help = help::PRUNE)]
     Prune(prune::Options),
-    /// Print a script that completes the words of this command
+    /// Print a completion script for a shell
     #[command(after_help = help::COMPLETIONS)]
     Completions(Completions),
-    /// Show the help of a command, or everything about job files and flow files
+    /// Show the help of a command, or the reference of job files, flow files and events
     #[command(after_help = help::HELP)]
     Help(manual::Options),
 }
 
 fn main() -> ExitCode {
-    // A keeper is started once for many commands, and before anything else: it has no arguments to parse.
+    // A keeper is started once for many commands, and comes before anything else: it has no arguments to parse.
     if std::env::args_os().nth(1).is_some_and(|word| word == "keep") {
         mech_process::keeper::main();
     }
@@ -111,15 +113,15 @@ fn main() -> ExitCode {
 
 fn dispatch(command: &Command) -> Result<ExitCode, Failure> {
     let exit = match command {
-        // Its code may be that of a command, so it is any number.
+        // Its code may be that of a command, so it can be any number.
         Command::Run(options) => return run::run(options).map(ExitCode::from),
         Command::Flow(options) => return flow::run(options).map(ExitCode::from),
         Command::Ps(options) => list::ps(options),
         Command::Why(options) => why::run(options),
-        Command::Pause(whom) => steer::pause(whom),
-        Command::Resume(whom) => steer::resume(whom),
+        Command::Pause(selector) => steer::pause(selector),
+        Command::Resume(selector) => steer::resume(selector),
         Command::Cancel(options) => steer::cancel(options),
-        Command::Retry(whom) => steer::retry(whom),
+        Command::Retry(selector) => steer::retry(selector),
         Command::Logs(options) => logs::run(options),
         Command::Check(options) => files::check(options),
         Command::Graph(options) => files::draw(options),
@@ -160,7 +162,7 @@ mod tests {
                     .unwrap_or_else(|error| panic!("`bursar {example}`: {error}"));
                 own += 1;
             }
-            assert!(own > 0, "`{}` teaches by no example", command.get_name());
+            assert!(own > 0, "`{}` has no example", command.get_name());
             count += own;
         }
         assert!(count > 40, "only {count} examples were found: were they indented otherwise?");

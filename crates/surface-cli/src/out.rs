@@ -1,4 +1,6 @@
-//! Printing: tables, JSON, and readers that have had enough.
+//! Printing: tables, JSON, and closed pipes.
+//!
+//! Room: surface.
 
 use std::io::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -8,12 +10,12 @@ use serde::Serialize;
 
 use crate::exit::Failure;
 
-/// The time of day, as journals have it.
+/// Milliseconds since 1970, as in journals.
 pub(crate) fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
-/// Prints to stdout. A reader that went away, as `head` does, is no failure.
+/// Prints to stdout. A closed pipe, as after `head`, is not an error.
 ///
 /// # Errors
 /// If it cannot be written for another reason, such as a full disk.
@@ -36,7 +38,7 @@ pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
     print(&format!("{text}\n"))
 }
 
-/// Columns as wide as their widest cell, and the last as wide as it likes.
+/// A table: columns are as wide as their widest cell, up to 60 characters.
 pub(crate) fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let widest =

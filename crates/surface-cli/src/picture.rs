@@ -1,4 +1,6 @@
-//! Where a drawing goes: to a file, or to standard output.
+//! Where a picture is written: to a file, or to standard output.
+//!
+//! Room: surface.
 
 use std::path::{Path, PathBuf};
 
@@ -7,10 +9,10 @@ use clap::Args;
 use crate::exit::{Exit, Failure};
 use crate::out::print;
 
-/// What kind of picture, and where it goes.
+/// The format of a picture, and its output file.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Picture {
-    /// For Graphviz: `… --dot | dot -Tpdf`; what you get unless you say otherwise
+    /// For Graphviz: `… --dot | dot -Tpdf` [the default]
     #[arg(long, group = "kind")]
     dot: bool,
     /// For a browser
@@ -19,13 +21,13 @@ pub(crate) struct Picture {
     /// For a terminal
     #[arg(long, group = "kind")]
     text: bool,
-    /// Where to; `x.svg` and `x.txt` also say what kind
+    /// Output file; `x.svg` and `x.txt` also choose the format
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
 impl Picture {
-    /// Draws it in the way that was chosen, and delivers it.
+    /// Draws it in the chosen format, and writes it.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -45,7 +47,7 @@ impl Picture {
             _ => dot(),
         };
         deliver(&picture, self.output.as_deref())?;
-        Ok(Exit::Well)
+        Ok(Exit::Success)
     }
 }
 

@@ -1,4 +1,6 @@
-//! Mistakes of a file, as they are told.
+//! Problems of a file, as they are reported.
+//!
+//! Room: surface.
 
 use std::path::PathBuf;
 
@@ -9,19 +11,19 @@ use surface_text::amounts::counted;
 
 use crate::exit::{Exit, Failure};
 
-/// Which file to check.
+/// Options of `bursar check` and `bursar flow check`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Check {
     /// The file, TOML or JSON
     pub(crate) file: PathBuf,
-    /// The problems, or what would run, as one JSON object
+    /// One JSON object: the problems, or the plan
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 /// A problem of a file, for programs.
 #[derive(Serialize)]
-pub(crate) struct Wrong<'a> {
+pub(crate) struct ProblemJson<'a> {
     pub(crate) file: &'a str,
     pub(crate) line: Option<usize>,
     pub(crate) column: Option<usize>,
@@ -29,27 +31,27 @@ pub(crate) struct Wrong<'a> {
     pub(crate) help: &'a str,
 }
 
-impl<'a> Wrong<'a> {
-    pub(crate) fn of(problem: &'a surface_jobfile::Problem) -> Wrong<'a> {
-        Wrong {
+impl<'a> ProblemJson<'a> {
+    pub(crate) fn of(problem: &'a surface_jobfile::Problem) -> ProblemJson<'a> {
+        ProblemJson {
             file: &problem.file,
-            line: problem.place.map(|place| place.line),
-            column: problem.place.map(|place| place.column),
+            line: problem.location.map(|at| at.line),
+            column: problem.location.map(|at| at.column),
             message: &problem.message,
             help: &problem.help,
         }
     }
 }
 
-/// Shows what is wrong with a file; what is given is the last line about it.
+/// Prints the problems of a file; returns the failure with the last line about it.
 pub(crate) fn invalid(problems: &surface_jobfile::Problems) -> Failure {
     let count = counted(problems.len(), "problem");
     let file = problems.iter().next().map_or("the file", |problem| &problem.file);
     let picture = problems.pretty(console::colors_enabled_stderr());
-    // The picture stands on its own above the one line that every failure has.
+    // The drawing is above the one line that every failure has.
     eprint!("{picture}");
     if !picture.ends_with('\n') {
         crate::exit::say!();
     }
-    Failure::new(Exit::BadFile, format!("{file} has {count}; mend what is marked above"))
+    Failure::new(Exit::BadFile, format!("{file} has {count}; fix what is marked above"))
 }

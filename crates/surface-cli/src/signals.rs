@@ -1,18 +1,18 @@
 //! Signals, read by a thread of their own.
 //!
-//! Room: surface.
+//! Room: driver.
 
 use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
 
 use mech_process::procfs::ignored_signals;
 use signal_hook::iterator::{Handle, Signals};
 
-/// The signal that ended something: of several, the first.
+/// The first signal of several.
 #[derive(Debug, Default)]
-pub(crate) struct First(AtomicI32);
+pub(crate) struct FirstSignal(AtomicI32);
 
-impl First {
-    /// Notes a signal, and says whether it is the first.
+impl FirstSignal {
+    /// Notes a signal. Returns whether it is the first.
     pub(crate) fn note(&self, signal: i32) -> bool {
         self.0.compare_exchange(0, signal, SeqCst, SeqCst).is_ok()
     }
@@ -22,24 +22,24 @@ impl First {
     }
 }
 
-/// What a shell calls an end by this signal.
+/// The exit code of a shell for an end by this signal.
 pub(crate) fn code(signal: i32) -> u8 {
     128 + u8::try_from(signal).unwrap_or(0)
 }
 
-/// Tells each of these signals until it is not wanted any more: until `tell` says false. Those that somebody had us ignore (`nohup`) stay
+/// Reports each of these signals until `report` returns false. Signals that were ignored when the process started (`nohup`) stay
 /// ignored. Closing the handle ends it, too.
 ///
 /// # Errors
 /// If the system refuses.
-pub(crate) fn listen(wanted: &[i32], mut tell: impl FnMut(i32) -> bool + Send + 'static) -> std::io::Result<Handle> {
+pub(crate) fn listen(wanted: &[i32], mut report: impl FnMut(i32) -> bool + Send + 'static) -> std::io::Result<Handle> {
     let ignored = ignored_signals();
     let wanted = wanted.iter().filter(|signal| ignored >> (**signal - 1) & 1 == 0);
     let mut signals = Signals::new(wanted)?;
     let handle = signals.handle();
     std::thread::Builder::new().name("bursar-signals".to_owned()).spawn(move || {
         for signal in signals.forever() {
-            if !tell(signal) {
+            if !report(signal) {
                 return;
             }
         }

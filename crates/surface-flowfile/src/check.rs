@@ -189,12 +189,12 @@ fn resolved(path: &Path) -> PathBuf {
 
 /// Edges whose ends have different types.
 pub(crate) fn types(flat: &Flat, values: &mut Values<'_>) {
-    let ties: Vec<cycle::Tie> = flat
+    let ties: Vec<cycle::Edge> = flat
         .edges
         .iter()
-        .map(|edge| cycle::Tie { need: edge.from, user: edge.to, loose: edge.breaks_circles() })
+        .map(|edge| cycle::Edge { need: edge.from, user: edge.to, loose: edge.breaks_circles() })
         .collect();
-    let order = cycle::order_of_ties(flat.nodes.len(), &ties);
+    let order = cycle::order_of_edges(flat.nodes.len(), &ties);
     let mut into: Vec<Vec<usize>> = vec![Vec::new(); flat.nodes.len()];
     for (at, edge) in flat.edges.iter().enumerate().filter(|(_, edge)| edge.input != CONTROL) {
         into[edge.to].push(at);

@@ -8,7 +8,7 @@
 use std::fmt::Write;
 
 use surface_text::amounts::counted;
-use surface_text::picture::{Arrow, Card, Picture, shown};
+use surface_text::picture::{Arrow, Picture, PictureNode, shown};
 use surface_text::units::clip;
 
 use crate::action::Action;
@@ -96,7 +96,7 @@ fn picture(plan: &Plan) -> Picture {
             }
             _ => node.kind.name.to_owned(),
         };
-        Card::new(node.id.clone(), detail)
+        PictureNode::new(node.id.clone(), detail)
     });
     let arrows = plan.edges.iter().map(|edge| Arrow {
         from: edge.from,

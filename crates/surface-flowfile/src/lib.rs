@@ -68,7 +68,7 @@ use std::path::Path;
 pub use limits::Limits;
 pub use plan::Plan;
 pub use reference::{reference, schema};
-pub use surface_text::{Place, Problem, Problems};
+pub use surface_text::{Location, Problem, Problems};
 
 use surface_text::source;
 use surface_text::tree::Dialect;

@@ -1,21 +1,21 @@
 //! A file as it was read: its jobs checked field by field, not yet expanded.
 //!
-//! Room: surface, values only.
+//! Room: values.
 
 use crate::plan::{Incomplete, OnCrash, OverRam, Resources};
 use surface_text::Span;
-use surface_text::fields::Spot;
+use surface_text::fields::Spanned;
 use surface_text::tree::Node;
 
-/// What `[defaults]` and a job may both say.
+/// What `[defaults]` and a job may both set.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Settings {
     pub(crate) shell: Option<String>,
-    pub(crate) cpu: Option<Spot<u32>>,
+    pub(crate) cpu: Option<Spanned<u32>>,
     pub(crate) ram_mb: Option<u64>,
-    pub(crate) vram_mb: Option<Spot<u64>>,
-    pub(crate) gpus: Option<Spot<u32>>,
-    pub(crate) named: Vec<(String, Spot<u64>)>,
+    pub(crate) vram_mb: Option<Spanned<u64>>,
+    pub(crate) gpus: Option<Spanned<u32>>,
+    pub(crate) named: Vec<(String, Spanned<u64>)>,
     pub(crate) priority: Option<i32>,
     pub(crate) retries: Option<u32>,
     pub(crate) backoff_ms: Option<u64>,
@@ -26,8 +26,8 @@ pub(crate) struct Settings {
     pub(crate) over_ram: Option<OverRam>,
     pub(crate) pin: Option<Vec<u32>>,
     pub(crate) nice: Option<i32>,
-    pub(crate) env: Vec<(String, Spot<String>)>,
-    pub(crate) cwd: Option<Spot<String>>,
+    pub(crate) env: Vec<(String, Spanned<String>)>,
+    pub(crate) cwd: Option<Spanned<String>>,
     pub(crate) incomplete: Option<Incomplete>,
     pub(crate) on_crash: Option<OnCrash>,
 }
@@ -44,7 +44,7 @@ impl Settings {
             + self.cwd.as_ref().map_or(0, |cwd| cwd.value.len())
     }
 
-    /// These where they say something, else the defaults.
+    /// These settings where they are set, else the defaults.
     pub(crate) fn over(self, defaults: &Settings) -> Settings {
         let d = defaults;
         Settings {
@@ -83,9 +83,9 @@ fn merged<T: Clone>(under: &[(String, T)], mut over: Vec<(String, T)>) -> Vec<(S
 /// What a job runs, before its placeholders are filled.
 #[derive(Debug)]
 pub(crate) enum Line<'n> {
-    Shell(Spot<&'n str>),
-    Argv(Vec<Spot<&'n str>>),
-    Flow(Spot<&'n str>),
+    Shell(Spanned<&'n str>),
+    Argv(Vec<Spanned<&'n str>>),
+    Flow(Spanned<&'n str>),
 }
 
 /// One `[job.NAME]`.
@@ -98,11 +98,11 @@ pub(crate) struct Draft<'n, 't> {
     pub(crate) foreach: Option<&'n Node<'t>>,
     pub(crate) exclude: Option<&'n Node<'t>>,
     pub(crate) include: Option<&'n Node<'t>>,
-    pub(crate) needs: Vec<Spot<&'n str>>,
-    /// It needs whatever makes its inputs.
+    pub(crate) needs: Vec<Spanned<&'n str>>,
+    /// It needs the jobs that make its inputs.
     pub(crate) needs_inputs: bool,
-    pub(crate) inputs: Vec<Spot<&'n str>>,
-    pub(crate) outputs: Vec<Spot<&'n str>>,
+    pub(crate) inputs: Vec<Spanned<&'n str>>,
+    pub(crate) outputs: Vec<Spanned<&'n str>>,
     /// Without what is shared.
     pub(crate) own: Settings,
 }

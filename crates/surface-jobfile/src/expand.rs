@@ -3,22 +3,22 @@
 //! Room: surface.
 //!
 //! # Invariant
-//! What is built was counted before: jobs, text and edges stay within the limits, also for the one that would break them.
+//! Everything is counted before it is built: jobs, text and edges stay within the limits, also for the job that would exceed them.
 
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::PathBuf;
 
 use crate::draft::{Draft, Drafts, Line, Settings};
-use crate::foreach::{self, Around, Instances};
-use crate::keys::{Spot, Values};
+use crate::foreach::{self, ExpandContext, Instances};
+use crate::keys::{Spanned, Values};
 use crate::limits::Limits;
 use crate::plan::{Action, Job};
 use crate::template::Template;
 use surface_text::Span;
 use surface_text::units::clip;
 
-/// Jobs of a file, and which of them each draft became.
+/// Jobs of a file, and the range of jobs of each draft.
 #[derive(Default)]
 pub(crate) struct Expanded {
     pub(crate) jobs: Vec<Job>,
@@ -37,8 +37,8 @@ pub(crate) fn expand<'t>(
     let mut text_left = limits.text_bytes;
     for draft in &drafts.jobs {
         let start = all.jobs.len();
-        let around = Around { base, limits, jobs_left: limits.jobs - start };
-        let instances = foreach::expand(draft, &around, values);
+        let context = ExpandContext { base, limits, jobs_left: limits.jobs - start };
+        let instances = foreach::expand(draft, &context, values);
         let mut keys = Vec::new();
         if let Some(instances) = instances {
             let weight = drafts.shared.weight();
@@ -71,9 +71,9 @@ fn too_much_text(draft: &Draft<'_, '_>, limits: &Limits, values: &mut Values<'_>
     values.report.add(&draft.at, message, "expand less, or move long commands into a script");
 }
 
-/// What the templates of a line become.
+/// What a line is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum What {
+enum LineKind {
     Shell,
     Argv,
     Flow,
@@ -82,7 +82,7 @@ enum What {
 /// The texts of a draft with their placeholders found.
 struct Templates {
     line: Vec<Template>,
-    what: What,
+    what: LineKind,
     env: Vec<Template>,
     cwd: Option<Template>,
     inputs: Vec<Template>,
@@ -95,24 +95,24 @@ impl Templates {
             Ok(template) => Some(template),
             Err(miss) => {
                 let (written, meant) = (&miss.written, &miss.meant);
-                let message = format!("`{{{written}}}` is no value of job `{}`", draft.name);
+                let message = format!("`{{{written}}}` is not a value of job `{}`", draft.name);
                 let help = format!("did you mean `{{{meant}}}`? For the text itself write `{{{{{written}}}}}`");
                 values.report.add(at, message, help);
                 None
             }
         };
-        let mut list = |spots: &[Spot<&str>]| -> Vec<Option<Template>> {
-            spots.iter().map(|spot| read(&spot.at, spot.value)).collect()
+        let mut list = |texts: &[Spanned<&str>]| -> Vec<Option<Template>> {
+            texts.iter().map(|text| read(&text.at, text.value)).collect()
         };
         let (line, what) = match draft.line.as_ref()? {
-            Line::Shell(line) => (list(std::slice::from_ref(line)), What::Shell),
-            Line::Argv(argv) => (list(argv), What::Argv),
-            Line::Flow(path) => (list(std::slice::from_ref(path)), What::Flow),
+            Line::Shell(line) => (list(std::slice::from_ref(line)), LineKind::Shell),
+            Line::Argv(argv) => (list(argv), LineKind::Argv),
+            Line::Flow(path) => (list(std::slice::from_ref(path)), LineKind::Flow),
         };
         let (inputs, outputs) = (list(&draft.inputs), list(&draft.outputs));
         let env: Vec<_> = settings.env.iter().map(|(_, value)| read(&value.at, &value.value)).collect();
         let cwd = settings.cwd.as_ref().map(|cwd| read(&cwd.at, &cwd.value));
-        // Only now: all of them were looked at, so every problem is told.
+        // Only now: all of them were checked, so every problem is reported.
         let all = |list: Vec<Option<Template>>| list.into_iter().collect::<Option<Vec<_>>>();
         let cwd = match cwd {
             Some(cwd) => Some(cwd?),
@@ -145,7 +145,7 @@ fn jobs<'t>(
         let name = instance_name(draft.name, &filling);
         if name.len() > limits.name_bytes {
             let (clipped, length, most) = (clip(&name), name.len(), limits.name_bytes);
-            let message = format!("the name `{clipped}` has {length} bytes, and the most is {most}");
+            let message = format!("the name `{clipped}` has {length} bytes, but the limit is {most}");
             values.report.add(&draft.at, message, "use shorter values");
             return None;
         }
@@ -155,7 +155,7 @@ fn jobs<'t>(
             return None;
         };
         text_left = left;
-        if templates.what == What::Shell {
+        if templates.what == LineKind::Shell {
             harmless(draft, instances, &templates.line[0], &filling, values)?;
         }
         jobs.push(job(draft, settings, &templates, name, &keys, &filling));
@@ -163,7 +163,7 @@ fn jobs<'t>(
     Some((jobs, text_left))
 }
 
-/// A file's name is data. In a shell line some characters would make it a program, so those are refused.
+/// The name of a file is data. In a shell line some characters would make it code, so those are refused.
 fn harmless(
     draft: &Draft<'_, '_>,
     instances: &Instances,
@@ -198,8 +198,8 @@ fn job(
     let fill = |template: &Template| template.fill(&name, filling);
     let list = |templates: &[Template]| templates.iter().map(fill).collect::<Vec<_>>();
     let action = match &templates.line[..] {
-        [path] if templates.what == What::Flow => Action::Flow(fill(path)),
-        [line] if templates.what == What::Shell => {
+        [path] if templates.what == LineKind::Flow => Action::Flow(fill(path)),
+        [line] if templates.what == LineKind::Shell => {
             Action::Shell { shell: settings.shell.clone().unwrap_or_else(|| "sh".to_owned()), line: fill(line) }
         }
         argv => Action::Argv(list(argv)),

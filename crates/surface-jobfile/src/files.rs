@@ -1,9 +1,11 @@
-//! Who makes what another job reads: such a job is needed, whether the file says so or leaves it to us.
+//! Which job makes what another job reads: that job is needed, whether the file says so or leaves it to us.
 //!
-//! Room: surface. Paths are compared by where they lead (`src/paths.rs`), however they are written.
+//! Room: surface.
+//!
+//! Paths are compared by where they lead (`src/paths.rs`), however they are written.
 //!
 //! # Invariant
-//! In a plan without problems a job that reads a file, which another job declares as its output, runs after that job. What a job reads without saying so is
+//! In a plan without problems, a job that reads a file that another job declares as its output runs after that job. What a job reads without declaring it is
 //! not known here.
 
 use std::collections::BTreeMap;
@@ -19,20 +21,20 @@ use crate::paths::Paths;
 use crate::plan::Job;
 use surface_text::units::clip;
 
-/// `*` does not go into folders, as where globs are looked up on the disk.
+/// `*` does not match `/`, as in globs on the disk.
 const MATCHING: MatchOptions =
     MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: false };
 
-/// The jobs that make files, by path.
-struct Makers(BTreeMap<String, usize>);
+/// The jobs that make files, by path of the file.
+struct Producers(BTreeMap<String, usize>);
 
-impl Makers {
+impl Producers {
     fn of(jobs: &[Job], paths: &mut Paths<'_>) -> Self {
-        let mut makers = BTreeMap::new();
+        let mut producers = BTreeMap::new();
         for (at, job) in jobs.iter().enumerate() {
-            makers.extend(job.outputs.iter().map(|output| (paths.name(job.cwd.as_deref(), output), at)));
+            producers.extend(job.outputs.iter().map(|output| (paths.name(job.cwd.as_deref(), output), at)));
         }
-        Self(makers)
+        Self(producers)
     }
 
     /// Calls `found` with every job that makes something which `input` means: that file, one that a glob fits, or a folder it is in.
@@ -40,24 +42,25 @@ impl Makers {
         let path = paths.name(job.cwd.as_deref(), input);
         let literal = path.find(['*', '?', '[']).unwrap_or(path.len());
         for (end, _) in path[..literal].match_indices('/') {
-            if let Some((folder, maker)) = self.0.get_key_value(&path[..end]) {
-                found(*maker, folder);
+            if let Some((folder, producer)) = self.0.get_key_value(&path[..end]) {
+                found(*producer, folder);
             }
         }
-        if let Some((file, maker)) = self.0.get_key_value(path.as_str()) {
-            return found(*maker, file);
+        if let Some((file, producer)) = self.0.get_key_value(path.as_str()) {
+            return found(*producer, file);
         }
         if literal < path.len()
             && let Ok(pattern) = Pattern::new(&path)
         {
             let near = self.0.range(path[..literal].to_owned()..);
             let near = near.take_while(|(file, _)| file.starts_with(&path[..literal]));
-            near.filter(|(file, _)| pattern.matches_with(file, MATCHING)).for_each(|(file, maker)| found(*maker, file));
+            near.filter(|(file, _)| pattern.matches_with(file, MATCHING))
+                .for_each(|(file, producer)| found(*producer, file));
         }
     }
 }
 
-/// Adds the needs of jobs that leave them to their inputs, and tells of jobs that read what they do not wait for.
+/// Adds the needs of jobs with `needs = "inputs"`, and reports jobs that read what they do not wait for.
 pub(crate) fn needs(
     drafts: &Drafts<'_, '_>,
     all: &mut Expanded,
@@ -68,7 +71,7 @@ pub(crate) fn needs(
     if all.jobs.iter().all(|job| job.outputs.is_empty()) && drafts.jobs.iter().all(|draft| !draft.needs_inputs) {
         return;
     }
-    let makers = Makers::of(&all.jobs, paths);
+    let producers = Producers::of(&all.jobs, paths);
     let mut edges_left = limits.edges.saturating_sub(all.jobs.iter().map(|job| job.needs.len()).sum());
     for (range, draft) in all.ranges.clone().into_iter().zip(&drafts.jobs).filter(|(_, draft)| draft.needs_inputs) {
         for at in range {
@@ -76,19 +79,19 @@ pub(crate) fn needs(
             let mut needs = job.needs.clone();
             for (nth, input) in job.inputs.iter().enumerate() {
                 let mut is_made = false;
-                makers.of_input(job, input, paths, |maker, _| {
+                producers.of_input(job, input, paths, |producer, _| {
                     is_made = true;
-                    needs.extend((maker != at).then_some(maker));
+                    needs.extend((producer != at).then_some(producer));
                 });
-                // Who makes it is what the job waits for, so a name that nobody makes is a slip of the pen.
+                // The job waits for the maker of its input, so a name that no job makes is a typing error.
                 if !is_made && limits.globs && is_missing(&job.folder(paths.base()), input) {
                     let input = clip(input);
                     let message =
-                        format!("job `{}` reads `{input}`, which no job makes and which is not there", job.name);
+                        format!("job `{}` reads `{input}`, which no job makes and which does not exist", job.name);
                     let help =
                         "correct its name, add it to the `outputs` of the job that makes it, or list `needs` by name";
                     return values.report.add(
-                        &draft.inputs.get(nth).map_or(&draft.at, |spot| &spot.at).clone(),
+                        &draft.inputs.get(nth).map_or(&draft.at, |text| &text.at).clone(),
                         message,
                         help,
                     );
@@ -112,22 +115,22 @@ pub(crate) fn needs(
             let job = &all.jobs[at];
             for (nth, input) in job.inputs.iter().enumerate() {
                 let mut missed = None;
-                makers.of_input(job, input, paths, |maker, file| {
-                    if missed.is_none() && maker != at && !waits_for(&all.jobs, at, maker, &mut steps) {
-                        missed = Some((maker, file.to_owned()));
+                producers.of_input(job, input, paths, |producer, file| {
+                    if missed.is_none() && producer != at && !waits_for(&all.jobs, at, producer, &mut steps) {
+                        missed = Some((producer, file.to_owned()));
                     }
                 });
-                let Some((maker, file)) = missed else { continue };
-                let (maker, file) = (&all.jobs[maker], clip(&file));
+                let Some((producer, file)) = missed else { continue };
+                let (producer, file) = (&all.jobs[producer], clip(&file));
                 let message = format!(
                     "job `{}` reads `{file}`, which `{}` makes, and does not wait for it",
-                    job.name, maker.name
+                    job.name, producer.name
                 );
                 let help = format!(
-                    "add `{}` to its `needs`, or write `needs = \"inputs\"`: it then needs whatever makes its inputs",
-                    maker.group
+                    "add `{}` to its `needs`, or write `needs = \"inputs\"`: it then needs the jobs that make its inputs",
+                    producer.group
                 );
-                values.report.add(&draft.inputs.get(nth).map_or(&draft.at, |spot| &spot.at).clone(), message, help);
+                values.report.add(&draft.inputs.get(nth).map_or(&draft.at, |text| &text.at).clone(), message, help);
                 break 'draft;
             }
         }
@@ -139,7 +142,7 @@ fn is_missing(folder: &std::path::Path, input: &str) -> bool {
     matches(folder, input).is_ok_and(|files| !files.iter().any(|file| std::fs::symlink_metadata(file).is_ok()))
 }
 
-/// Whether a job runs after `other`. Beyond so many steps it is believed to.
+/// Whether a job runs after `other`. Beyond this number of steps it is assumed to.
 fn waits_for(jobs: &[Job], at: usize, other: usize, steps: &mut usize) -> bool {
     if jobs[at].needs.binary_search(&other).is_ok() {
         return true; // as usual

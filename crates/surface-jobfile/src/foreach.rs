@@ -1,6 +1,8 @@
 //! `foreach`, `exclude` and `include` become a list of combinations.
 //!
-//! Room: surface. Looks at the disk for `glob:`, if its limits allow.
+//! Room: surface.
+//!
+//! Reads the disk for `glob:`, if its limits allow.
 //!
 //! # Invariant
 //! The number of combinations is known, and within the limit, before the first is built; no two are the same.
@@ -27,7 +29,7 @@ const WAYS: &str = "write a range \"1..8\", a list [\"a\", \"b\"], or files \"gl
 pub(crate) struct Axis {
     pub(crate) key: String,
     pub(crate) values: Vec<String>,
-    /// File names: nobody chose them for a shell.
+    /// File names: they were not chosen for a shell.
     pub(crate) from_disk: bool,
 }
 
@@ -35,7 +37,7 @@ pub(crate) struct Axis {
 #[derive(Debug, Default)]
 pub(crate) struct Instances {
     pub(crate) axes: Vec<Axis>,
-    /// By axis, which of its values: texts would be copied for each of a million. A job without `foreach` has one, empty.
+    /// For each axis the index of its value: texts would be copied for each of a million. A job without `foreach` has one, empty.
     pub(crate) combinations: Vec<Vec<usize>>,
 }
 
@@ -46,8 +48,8 @@ impl Instances {
     }
 }
 
-/// Where and within what instances are made.
-pub(crate) struct Around<'a> {
+/// The folder and the limits for instances.
+pub(crate) struct ExpandContext<'a> {
     pub(crate) base: &'a Path,
     pub(crate) limits: &'a Limits,
     /// Jobs that may still be made.
@@ -55,7 +57,11 @@ pub(crate) struct Around<'a> {
 }
 
 /// Expands one draft; `None` after a problem.
-pub(crate) fn expand<'t>(draft: &Draft<'_, 't>, around: &Around<'_>, values: &mut Values<'t>) -> Option<Instances> {
+pub(crate) fn expand<'t>(
+    draft: &Draft<'_, 't>,
+    context: &ExpandContext<'_>,
+    values: &mut Values<'t>,
+) -> Option<Instances> {
     let Some(node) = draft.foreach else {
         for (node, name) in [(draft.exclude, "exclude"), (draft.include, "include")] {
             if let Some(node) = node {
@@ -63,8 +69,8 @@ pub(crate) fn expand<'t>(draft: &Draft<'_, 't>, around: &Around<'_>, values: &mu
                 values.report.add(&node.at, message, "write `foreach = { scene = \"1..8\" }`, or remove it");
             }
         }
-        if around.jobs_left == 0 {
-            return too_many(draft, 1, around, &draft.at, values);
+        if context.jobs_left == 0 {
+            return too_many(draft, 1, context, &draft.at, values);
         }
         return Some(Instances { axes: Vec::new(), combinations: vec![Vec::new()] });
     };
@@ -75,7 +81,7 @@ pub(crate) fn expand<'t>(draft: &Draft<'_, 't>, around: &Around<'_>, values: &mu
         return None;
     }
     if table.entries.len() > KEYS {
-        let message = format!("`foreach` has {} keys, and the most is {KEYS}", table.entries.len());
+        let message = format!("`foreach` has {} keys, but the limit is {KEYS}", table.entries.len());
         values.report.add(&node.at, message, "split the job");
         return None;
     }
@@ -94,14 +100,14 @@ pub(crate) fn expand<'t>(draft: &Draft<'_, 't>, around: &Around<'_>, values: &mu
         }
         let count = count(&entry.node, values)?;
         product = product.saturating_mul(count);
-        if product > around.jobs_left as u128 {
-            return too_many(draft, product, around, &entry.node.at, values);
+        if product > context.jobs_left as u128 {
+            return too_many(draft, product, context, &entry.node.at, values);
         }
-        axes.push(axis(key, &entry.node, around, values)?);
-        // A glob is counted when it has been looked up.
+        axes.push(axis(key, &entry.node, context, values)?);
+        // A glob is counted after it was looked up.
         product = axes.iter().map(|axis: &Axis| axis.values.len() as u128).product();
-        if product > around.jobs_left as u128 {
-            return too_many(draft, product, around, &entry.node.at, values);
+        if product > context.jobs_left as u128 {
+            return too_many(draft, product, context, &entry.node.at, values);
         }
     }
     let excluded = excluded(draft, &axes, values)?;
@@ -116,7 +122,7 @@ pub(crate) fn expand<'t>(draft: &Draft<'_, 't>, around: &Around<'_>, values: &mu
         digits[turn] += 1;
         digits[turn + 1..].fill(0);
     }
-    include(draft, &mut axes, &mut combinations, around, values)?;
+    include(draft, &mut axes, &mut combinations, context, values)?;
     if combinations.is_empty() {
         let message = format!("`exclude` leaves nothing of job `{}`", draft.name);
         values.report.add(&draft.exclude.unwrap_or(node).at, message, "exclude less, or remove the job");
@@ -128,14 +134,14 @@ pub(crate) fn expand<'t>(draft: &Draft<'_, 't>, around: &Around<'_>, values: &mu
 fn too_many<T>(
     draft: &Draft<'_, '_>,
     count: u128,
-    around: &Around<'_>,
+    context: &ExpandContext<'_>,
     at: &Span,
     values: &mut Values<'_>,
 ) -> Option<T> {
-    let (name, most) = (draft.name, around.limits.jobs);
-    let before = (most - around.jobs_left) as u128;
+    let (name, most) = (draft.name, context.limits.jobs);
+    let before = (most - context.jobs_left) as u128;
     let total = before.saturating_add(count);
-    let message = format!("with `{name}` there are {total} jobs or more, and the most is {most}");
+    let message = format!("with `{name}` there are {total} jobs or more, but the limit is {most}");
     values.report.add(at, message, "expand less, or split the file");
     None
 }
@@ -151,12 +157,12 @@ fn count(node: &Node<'_>, values: &mut Values<'_>) -> Option<u128> {
         Value::Text(text) if text.starts_with("glob:") => Some(1),
         Value::Text(text) => match Range::read(text) {
             None => {
-                let message = format!("{} is no range", values.written(&node.at));
+                let message = format!("{} is not a range", values.written(&node.at));
                 values.report.add(&node.at, message, WAYS);
                 None
             }
             Some(Err(why)) => {
-                let message = format!("{} is no range: {why}", values.written(&node.at));
+                let message = format!("{} is not a range: {why}", values.written(&node.at));
                 values.report.add(&node.at, message, WAYS);
                 None
             }
@@ -177,7 +183,7 @@ fn count(node: &Node<'_>, values: &mut Values<'_>) -> Option<u128> {
     }
 }
 
-fn axis<'t>(key: &str, node: &Node<'t>, around: &Around<'_>, values: &mut Values<'t>) -> Option<Axis> {
+fn axis<'t>(key: &str, node: &Node<'t>, context: &ExpandContext<'_>, values: &mut Values<'t>) -> Option<Axis> {
     let (list, from_disk) = match &node.value {
         Value::List(items) => {
             let list = items.iter().map(|item| values.scalar(&VALUE, item)).collect::<Option<Vec<_>>>()?;
@@ -190,7 +196,7 @@ fn axis<'t>(key: &str, node: &Node<'t>, around: &Around<'_>, values: &mut Values
             (list, false)
         }
         Value::Text(text) => match text.strip_prefix("glob:") {
-            Some(pattern) => (files(pattern, node, around, values)?, true),
+            Some(pattern) => (files(pattern, node, context, values)?, true),
             None => (Range::read(text)?.ok()?.values().collect(), false),
         },
         _ => return None,
@@ -198,38 +204,38 @@ fn axis<'t>(key: &str, node: &Node<'t>, around: &Around<'_>, values: &mut Values
     Some(Axis { key: key.to_owned(), values: list, from_disk })
 }
 
-fn files(pattern: &str, node: &Node<'_>, around: &Around<'_>, values: &mut Values<'_>) -> Option<Vec<String>> {
-    if !around.limits.globs {
-        let message = format!("`glob:{}` would look at the disk, and that is not allowed here", units::clip(pattern));
+fn files(pattern: &str, node: &Node<'_>, context: &ExpandContext<'_>, values: &mut Values<'_>) -> Option<Vec<String>> {
+    if !context.limits.globs {
+        let message = format!("`glob:{}` would read the disk, which is not allowed here", units::clip(pattern));
         values.report.add(&node.at, message, "write a list");
         return None;
     }
-    let found = match matches(around.base, pattern) {
+    let found = match matches(context.base, pattern) {
         Ok(found) => found,
         Err(why) => {
             values.report.add(&node.at, format!("`glob:{}`: {why}", units::clip(pattern)), "write \"glob:img/*.png\"");
             return None;
         }
     };
-    // A glob passes over such names, and a job that is left out without a word is found out too late.
-    if let Some(path) = unreadable_name(around.base, pattern) {
-        let path = path.strip_prefix(around.base).unwrap_or(&path);
-        let message = format!("file {} has a name that is no UTF-8", path.display());
+    // A glob skips such names, and a job that is silently left out is noticed too late.
+    if let Some(path) = unreadable_name(context.base, pattern) {
+        let path = path.strip_prefix(context.base).unwrap_or(&path);
+        let message = format!("file {} has a name that is not UTF-8", path.display());
         values.report.add(&node.at, message, "rename it");
         return None;
     }
     let mut files = Vec::with_capacity(found.len());
     for path in found.iter().filter(|path| path.exists()) {
-        let path = path.strip_prefix(around.base).unwrap_or(path);
+        let path = path.strip_prefix(context.base).unwrap_or(path);
         let Some(file) = path.to_str() else {
-            let message = format!("file {} has a name that is no UTF-8", path.display());
+            let message = format!("file {} has a name that is not UTF-8", path.display());
             values.report.add(&node.at, message, "rename it");
             return None;
         };
         files.push(file.to_owned());
     }
     if files.is_empty() {
-        let folder = match around.base.display().to_string() {
+        let folder = match context.base.display().to_string() {
             folder if folder.is_empty() => ".".to_owned(),
             folder => folder,
         };
@@ -259,8 +265,8 @@ impl Excluded {
     }
 }
 
-/// Of each axis, where a value is.
-fn places(axes: &[Axis]) -> Vec<HashMap<String, usize>> {
+/// For each axis, the index of a value.
+fn value_indices(axes: &[Axis]) -> Vec<HashMap<String, usize>> {
     let of = |axis: &Axis| axis.values.iter().enumerate().map(|(at, value)| (value.clone(), at)).collect();
     axes.iter().map(of).collect()
 }
@@ -268,23 +274,23 @@ fn places(axes: &[Axis]) -> Vec<HashMap<String, usize>> {
 fn excluded<'t>(draft: &Draft<'_, 't>, axes: &[Axis], values: &mut Values<'t>) -> Option<Excluded> {
     let mut excluded = Excluded::default();
     let Some(node) = draft.exclude else { return Some(excluded) };
-    let places = places(axes);
+    let value_indices = value_indices(axes);
     'list: for (at, mut parts) in combinations("exclude", node, axes, values)? {
         parts.sort_by_key(|&(axis, _)| axis);
         let (mut keys, mut part) = (Vec::with_capacity(parts.len()), Vec::with_capacity(parts.len()));
         for (axis, value) in parts {
             let Axis { key, values: list, from_disk } = &axes[axis];
-            if let Some(&place) = places[axis].get(&value) {
+            if let Some(&index) = value_indices[axis].get(&value) {
                 keys.push(axis);
-                part.push(place);
+                part.push(index);
             } else if *from_disk {
-                continue 'list; // today there is no such file
+                continue 'list; // there is no such file today
             } else {
                 let help = match nearest(&value, list.iter().take(1_000).map(String::as_str)) {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => "remove it".to_owned(),
                 };
-                let message = format!("`{}` is no value of `{key}`, so nothing is excluded", units::clip(&value));
+                let message = format!("`{}` is not a value of `{key}`, so nothing is excluded", units::clip(&value));
                 values.report.add(&at, message, help);
                 return None;
             }
@@ -298,17 +304,17 @@ fn include<'t>(
     draft: &Draft<'_, 't>,
     axes: &mut [Axis],
     instances: &mut Vec<Vec<usize>>,
-    around: &Around<'_>,
+    context: &ExpandContext<'_>,
     values: &mut Values<'t>,
 ) -> Option<()> {
     let Some(node) = draft.include else { return Some(()) };
     let added = combinations("include", node, axes, values)?;
     let total = instances.len() + added.len();
-    if total > around.jobs_left {
-        return too_many(draft, total as u128, around, &node.at, values);
+    if total > context.jobs_left {
+        return too_many(draft, total as u128, context, &node.at, values);
     }
     let mut present: HashSet<Vec<usize>> = instances.iter().cloned().collect();
-    let mut places = places(axes);
+    let mut value_indices = value_indices(axes);
     for (at, parts) in added {
         if let Some(missing) = (0..axes.len()).find(|&axis| !parts.iter().any(|(of, _)| *of == axis)) {
             let key = &axes[missing].key;
@@ -318,7 +324,7 @@ fn include<'t>(
         let mut combination = vec![0; axes.len()];
         for (axis, value) in parts {
             let list = &mut axes[axis].values;
-            combination[axis] = *places[axis].entry(value).or_insert_with_key(|value| {
+            combination[axis] = *value_indices[axis].entry(value).or_insert_with_key(|value| {
                 list.push(value.clone());
                 list.len() - 1
             });
@@ -357,7 +363,7 @@ fn combinations<'t>(name: &str, node: &Node<'t>, axes: &[Axis], values: &mut Val
         for entry in &table.entries {
             let Some(axis) = axes.iter().position(|axis| axis.key == entry.key) else {
                 let keys: Vec<&str> = axes.iter().map(|axis| axis.key.as_str()).collect();
-                let message = format!("`{}` is no key of `foreach`", units::clip(&entry.key));
+                let message = format!("`{}` is not a key of `foreach`", units::clip(&entry.key));
                 values.report.add(&entry.at, message, format!("the keys are {}", keys.join(", ")));
                 return None;
             };

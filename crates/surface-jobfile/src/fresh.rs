@@ -1,6 +1,8 @@
 //! Whether a job's outputs are there and newer than what it reads.
 //!
-//! Room: surface; beside `src/lib.rs`, `src/foreach.rs`, `src/files.rs` and `src/paths.rs` the only file that looks at the disk, and it only looks.
+//! Room: driver.
+//!
+//! Beside `src/lib.rs`, `src/foreach.rs`, `src/files.rs` and `src/paths.rs` the only file that reads the disk, and it only reads.
 //!
 //! # Invariant
 //! In doubt a job is stale: a missing input, a clock that cannot be read or a glob without a match never make it fresh.
@@ -76,7 +78,7 @@ fn changed(path: &Path) -> Option<SystemTime> {
     fs::metadata(path).ok()?.modified().ok()
 }
 
-/// A file whose name is no UTF-8 and that a pattern would mean if it were; in a folder that the pattern leads to.
+/// A file whose name is not UTF-8 and that a pattern would match if it were, in a folder of the pattern.
 pub(crate) fn unreadable_name(folder: &Path, pattern: &str) -> Option<PathBuf> {
     let parts: Vec<&str> = pattern.split('/').collect();
     let sign = |part: &&str| part.contains(['*', '?', '[']);
@@ -103,21 +105,21 @@ pub(crate) fn unreadable_name(folder: &Path, pattern: &str) -> Option<PathBuf> {
     None
 }
 
-/// The files a pattern means, sorted; a path without `*`, `?` or `[`, or one that exists as it is, means itself.
+/// The files that a pattern matches, sorted; a path without `*`, `?` or `[`, or one that exists, matches itself.
 pub(crate) fn matches(folder: &Path, pattern: &str) -> Result<Vec<PathBuf>, String> {
     let itself = folder.join(pattern);
     if !pattern.contains(['*', '?', '[']) || itself.exists() {
         return Ok(vec![itself]);
     }
     let Some(folder_text) = folder.to_str() else {
-        return Err(format!("folder {} has a name that is no UTF-8", folder.display()));
+        return Err(format!("folder {} has a name that is not UTF-8", folder.display()));
     };
     let full = if Path::new(pattern).is_absolute() || folder_text.is_empty() {
         pattern.to_owned()
     } else {
         format!("{}/{pattern}", glob::Pattern::escape(folder_text))
     };
-    let found = glob::glob(&full).map_err(|error| format!("the glob is broken: {}", error.msg))?;
+    let found = glob::glob(&full).map_err(|error| format!("the glob is not valid: {}", error.msg))?;
     // A folder that may not be read has no matches in it.
     let mut files: Vec<PathBuf> = found.filter_map(Result::ok).collect();
     files.sort();

@@ -1,12 +1,12 @@
 //! A job file: TOML to a checked plan, and its picture.
 //!
-//! Room: surface. Parses and draws; runs nothing, and knows no scheduler.
+//! Room: surface. Knows TOML, JSON and drawings; knows nothing of schedulers.
 //!
 //! # Invariant
 //! Any bytes give a [`Plan`] or [`Problems`]: no panic, no overflow of the stack, and no more memory than [`Limits`] allow.
 //!
 //! # Why it holds
-//! The text goes through stages, each over the result of the one before: bytes, a tree of values with their places
+//! The text goes through stages, each over the result of the one before: bytes, a tree of values with their locations
 //! (`crates/surface-text/src/tree.rs`), drafts checked field by field (`src/read.rs`, by the table in `src/keys/table.rs`), instances (`src/foreach.rs`, `src/expand.rs`), needs
 //! (`src/needs.rs`). Only trees nest, and their depth is limited; everything that multiplies is counted first.
 //!
@@ -54,7 +54,7 @@ pub use limits::Limits;
 pub use plan::{Action, Incomplete, Job, OnCrash, OverRam, Plan, Resources};
 pub use reference::{reference, schema};
 pub use surface_text::units::{megabytes, millis};
-pub use surface_text::{Place, Problem, Problems};
+pub use surface_text::{Location, Problem, Problems};
 
 use surface_text::source;
 use surface_text::tree::Dialect;
@@ -109,13 +109,13 @@ fn plan(file: &str, base: &Path, bytes: &[u8], limits: &Limits) -> Result<Plan, 
     let mut all = expand::expand(&drafts, base, limits, &mut values);
     needs::groups(&drafts, &mut values);
     let mut paths = paths::Paths::new(base, limits.globs);
-    // The rest would tell of jobs that are missing only because of another problem.
+    // Later checks would report jobs that are missing only because of another problem.
     if values.report.is_empty() {
         needs::resolve(&drafts, &mut all, limits, &mut values);
         files::needs(&drafts, &mut all, &mut paths, limits, &mut values);
     }
     if values.report.is_empty() {
-        needs::circle(&drafts, &all, &mut values);
+        needs::cycle(&drafts, &all, &mut values);
         needs::writers(&drafts, &all, &mut paths, &mut values);
     }
     if !values.report.is_empty() {

@@ -1,6 +1,6 @@
 //! How large a job file, and what it expands to, may be.
 //!
-//! Room: surface, values only.
+//! Room: values.
 //!
 //! # Invariant
 //! Whatever a file says, reading it takes memory in proportion to these limits.
@@ -31,7 +31,7 @@ pub struct Limits {
     pub name_bytes: usize,
     /// Text of all jobs together (names, commands, environment, files), after expansion.
     pub text_bytes: usize,
-    /// Whether `foreach = { file = "glob:…" }` may look at the disk.
+    /// Whether `foreach = { file = "glob:…" }` may read the disk.
     pub globs: bool,
 }
 

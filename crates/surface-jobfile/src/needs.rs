@@ -1,6 +1,6 @@
-//! Names in `needs` become indices, and what cannot be is told: unknown jobs, circles, files with two writers.
+//! Names in `needs` become indices, and problems are reported: unknown jobs, cycles, files with two writers.
 //!
-//! Room: surface, pure.
+//! Room: decisions.
 //!
 //! # Invariant
 //! Edges are counted before they are built: a group that needs a group is a product.
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use crate::draft::{Draft, Drafts};
 use crate::expand::{Expanded, Index, instance_name};
-use crate::keys::{Spot, Values};
+use crate::keys::{Spanned, Values};
 use crate::limits::Limits;
 use crate::paths::Paths;
 use crate::plan::Job;
@@ -18,10 +18,10 @@ use surface_text::cycle;
 use surface_text::nearest;
 use surface_text::units::clip;
 
-/// Names of a circle that are written out; of a longer one the ends.
-const CIRCLE: usize = 12;
+/// Names of a cycle that are written out; of a longer one the ends.
+const CYCLE_NAMES: usize = 12;
 
-/// Groups that are needed but are not there; told even if the file has other problems.
+/// Groups that are needed but do not exist; reported even if the file has other problems.
 pub(crate) fn groups(drafts: &Drafts<'_, '_>, values: &mut Values<'_>) {
     let known: HashMap<&str, usize> = drafts.jobs.iter().enumerate().map(|(at, draft)| (draft.name, at)).collect();
     for draft in &drafts.jobs {
@@ -104,7 +104,7 @@ impl Edges {
 fn one(
     draft: &Draft<'_, '_>,
     at: usize,
-    need: &Spot<&str>,
+    need: &Spanned<&str>,
     all: &Expanded,
     index: &Index<'_>,
     values: &mut Values<'_>,
@@ -143,7 +143,7 @@ fn one(
     let templates = match templates {
         Ok(templates) => templates,
         Err(miss) => {
-            let message = format!("`{{{}}}` is no value of job `{}`", miss.written, draft.name);
+            let message = format!("`{{{}}}` is not a value of job `{}`", miss.written, draft.name);
             values.report.add(&need.at, message, format!("did you mean `{{{}}}`?", miss.meant));
             return None;
         }
@@ -184,7 +184,7 @@ fn one(
     Some(Edges::Each(each))
 }
 
-fn itself(job: &Job, need: &Spot<&str>, values: &mut Values<'_>) {
+fn itself(job: &Job, need: &Spanned<&str>, values: &mut Values<'_>) {
     values.report.add(&need.at, format!("job `{}` needs itself", job.name), "remove it from its `needs`");
 }
 
@@ -219,27 +219,27 @@ fn elements(list: &str) -> Option<Vec<String>> {
     }
 }
 
-/// Tells of a circle of needs, if there is one.
-pub(crate) fn circle(drafts: &Drafts<'_, '_>, all: &Expanded, values: &mut Values<'_>) {
+/// Reports a cycle of needs, if there is one.
+pub(crate) fn cycle(drafts: &Drafts<'_, '_>, all: &Expanded, values: &mut Values<'_>) {
     let needs: Vec<&[usize]> = all.jobs.iter().map(|job| job.needs.as_slice()).collect();
-    let Some(circle) = cycle::cycle(&needs) else { return };
-    let mut names: Vec<&str> = circle.iter().map(|&job| all.jobs[job].name.as_str()).collect();
+    let Some(cycle) = cycle::cycle(&needs) else { return };
+    let mut names: Vec<&str> = cycle.iter().map(|&job| all.jobs[job].name.as_str()).collect();
     names.push(names[0]);
     let count = names.len() - 1;
-    let told = if names.len() > CIRCLE {
-        let (head, tail) = (&names[..CIRCLE / 2], &names[names.len() - CIRCLE / 2..]);
+    let shown = if names.len() > CYCLE_NAMES {
+        let (head, tail) = (&names[..CYCLE_NAMES / 2], &names[names.len() - CYCLE_NAMES / 2..]);
         format!("{} -> … -> {} ({count} jobs)", head.join(" -> "), tail.join(" -> "))
     } else {
         names.join(" -> ")
     };
     // The need that leads from the first to the second.
-    let (first, second) = (&all.jobs[circle[0]].group, &all.jobs[circle[1 % count]].group);
+    let (first, second) = (&all.jobs[cycle[0]].group, &all.jobs[cycle[1 % count]].group);
     let draft = drafts.jobs.iter().find(|draft| draft.name == first.as_str());
     let at = draft.map(|draft| {
         let need = draft.needs.iter().find(|need| need.value.split('[').next() == Some(second.as_str()));
         need.map_or(&draft.at, |need| &need.at).clone()
     });
-    let message = format!("jobs need each other in a circle: {told}");
+    let message = format!("jobs need each other in a cycle: {shown}");
     values.report.add(&at.unwrap_or(0..0), message, "each waits for the next; remove one of these needs");
 }
 
@@ -260,7 +260,7 @@ pub(crate) fn writers(drafts: &Drafts<'_, '_>, all: &Expanded, paths: &mut Paths
                     Some((key, _)) => format!("put a value into the name, such as `{{{key}}}`"),
                     None => "give each its own file".to_owned(),
                 };
-                values.report.add(&draft.outputs.get(nth).map_or(&draft.at, |spot| &spot.at).clone(), message, help);
+                values.report.add(&draft.outputs.get(nth).map_or(&draft.at, |text| &text.at).clone(), message, help);
                 break 'draft;
             }
         }

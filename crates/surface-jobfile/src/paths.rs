@@ -1,13 +1,15 @@
-//! Names of files by where they lead: two spellings of one path are one name.
+//! Canonical names of files: two spellings of one path are one name.
 //!
-//! Room: surface; looks at the disk for links in folders, if it may.
+//! Room: driver.
+//!
+//! Reads links of folders on the disk, if it may.
 //!
 //! # Invariant
 //! Two paths whose folders exist have one name exactly if they lead to the same entry of the same folder. Where a folder does not exist yet, paths
 //! are compared as they are written, without `.`, `..` and doubled `/`.
 //!
 //! # Cost
-//! One look for each folder that files are in.
+//! One system call for each folder that files are in.
 
 use std::collections::HashMap;
 use std::fs;
@@ -28,7 +30,7 @@ impl<'a> Paths<'a> {
     /// For a file in the folder `base`.
     pub(crate) fn new(base: &'a Path, may_look: bool) -> Self {
         let written = if base.as_os_str().is_empty() { std::env::current_dir() } else { std::path::absolute(base) };
-        // Where that cannot be told, relative paths are compared with each other.
+        // Where the current directory is not known, relative paths are compared with each other.
         let written = plain(&written.unwrap_or_else(|_| Path::new("/").join(base)));
         let real = if may_look { fs::canonicalize(&written).ok() } else { None };
         Self { base, real: real.unwrap_or_else(|| written.clone()), written, may_look, folders: HashMap::new() }

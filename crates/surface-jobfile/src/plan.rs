@@ -1,6 +1,8 @@
 //! A checked job file as plain values.
 //!
-//! Room: surface, values only. Knows no scheduler, so whoever runs, stores or draws a plan takes the same one.
+//! Room: values.
+//!
+//! Knows nothing of schedulers, so all that run, store or draw a plan take the same one.
 //!
 //! # Invariant
 //! In a plan that [`parse`](crate::parse) made, names are unique, `needs` are indices of other jobs in rising order,
@@ -12,7 +14,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use vocab::Fnv1a;
 
-/// Jobs, what they need of each other, and what they may use together.
+/// Jobs, their dependencies, and their common limits.
 ///
 /// ```
 /// let plan = surface_jobfile::parse("film.toml", r#"
@@ -35,13 +37,13 @@ pub struct Plan {
     pub name: String,
     /// The folder of the file: commands start there, and relative paths mean it.
     pub base: PathBuf,
-    /// What jobs may use together.
+    /// The limits for all jobs together.
     pub resources: Resources,
     /// In the order of the file; instances of a `foreach` one after the other.
     pub jobs: Vec<Job>,
 }
 
-/// What jobs may use together; `None` is left to the machine.
+/// The limits for all jobs together; `None` is left to the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Resources {
@@ -100,7 +102,7 @@ pub struct Job {
     /// Wall time an attempt may take.
     #[serde(default)]
     pub timeout_ms: Option<u64>,
-    /// Time between the polite request to end and the end.
+    /// Time between SIGTERM and SIGKILL.
     #[serde(default)]
     pub grace_ms: Option<u64>,
     /// Main memory it may really use, in MB.
@@ -115,7 +117,7 @@ pub struct Job {
     /// CPUs it may run on, by number; empty: any.
     #[serde(default)]
     pub pin: Vec<u32>,
-    /// How much it gives way to other processes, −20 to 19.
+    /// Its nice value, −20 to 19.
     #[serde(default)]
     pub nice: Option<i32>,
     /// Variables added to those of the caller, sorted by name.
@@ -130,7 +132,7 @@ pub struct Job {
     /// Files it writes, from where it starts.
     #[serde(default)]
     pub outputs: Vec<String>,
-    /// What becomes of outputs that an attempt made which did not succeed.
+    /// What happens to outputs of an attempt that did not succeed.
     #[serde(default)]
     pub incomplete: Incomplete,
     /// What a resumed run does if this one was running.
@@ -176,14 +178,14 @@ impl Action {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OverRam {
-    /// It is ended, and fails.
+    /// It is killed, and fails.
     #[default]
     Kill,
-    /// It is told of.
+    /// A warning is printed.
     Warn,
 }
 
-/// What becomes of outputs that an attempt made which did not succeed. They are never taken for whole.
+/// What happens to outputs of an attempt that did not succeed. They never count as complete.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Incomplete {
@@ -198,17 +200,17 @@ pub enum Incomplete {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnCrash {
-    /// Goes on with its processes if they are still there, else starts it again.
+    /// Continues with its processes if they still run, else starts it again.
     #[default]
     Adopt,
-    /// Ends what is left of it and starts it again.
+    /// Kills what is left of it and starts it again.
     Restart,
-    /// Ends what is left of it; the job has failed.
+    /// Kills what is left of it; the job has failed.
     Fail,
 }
 
 impl Job {
-    /// A job with a name and a command, and nothing else said about it.
+    /// A job with a name and a command, and defaults for the rest.
     ///
     /// ```
     /// use surface_jobfile::{Action, Job};
@@ -299,7 +301,7 @@ pub(crate) fn texts<'a>(hash: &mut Fnv1a, kind: &str, texts: impl IntoIterator<I
 impl Plan {
     /// An order in which every job comes after those it needs; otherwise that of the file.
     ///
-    /// `None` if jobs need each other in a circle or a need is no job, which no parsed plan does.
+    /// `None` if jobs need each other in a cycle or a need is not a job, which no parsed plan has.
     ///
     /// ```
     /// let text = "[job.b]\nneeds = ['a']\nrun = 'true'\n[job.a]\nrun = 'true'";

@@ -1,12 +1,14 @@
 //! A tree of values becomes drafts of jobs: checked field by field, not yet expanded.
 //!
-//! Room: surface, pure.
+//! Room: surface.
+//!
+//! Pure: no clock, no file, no thread.
 //!
 //! # Invariant
-//! Reading goes on after a problem, so that one look at the file finds them all; a draft is only used if there was none.
+//! Reading continues after a problem, so that one pass over the file finds them all; a draft is only used if there was none.
 
 use crate::draft::{Draft, Drafts, Line, Settings};
-use crate::keys::{Key, MOST, RESOURCES, Set, Spot, TOP, Values, key, keys, resource};
+use crate::keys::{Key, MOST, RESOURCES, Set, Spanned, TOP, Values, key, keys, resource};
 use crate::limits::Limits;
 use crate::plan::Resources;
 use surface_text::Span;
@@ -15,7 +17,7 @@ use surface_text::nearest;
 use surface_text::tree::{Entry, Table, Value};
 use surface_text::units;
 
-/// Keys that say what a job does; it has one of them.
+/// Keys that say what a job runs; a job has one of them.
 const WHAT: [&str; 3] = ["run", "command", "flow"];
 
 const SMALLEST: &str = "the smallest file is\n[job.hello]\nrun = \"echo hello\"";
@@ -132,12 +134,12 @@ fn resources<'t>(table: &Table<'t>, values: &mut Values<'t>) -> Resources {
     resources
 }
 
-/// A field that is none: a named resource, or a mistake.
+/// A key that is not a field: a named resource, or a mistake.
 fn named<'t>(settings: &mut Settings, entry: &Entry<'t>, resources: &Resources, values: &mut Values<'t>) {
     if resources.named.iter().any(|(name, _)| *name == entry.key) {
         if let Some(count) = values.whole(&resource(&entry.key), &entry.node, 0, MOST) {
             let value = u64::try_from(count).unwrap_or(0);
-            settings.named.push((entry.key.to_string(), Spot { at: entry.node.at.clone(), value }));
+            settings.named.push((entry.key.to_string(), Spanned { at: entry.node.at.clone(), value }));
         }
         return;
     }
@@ -171,7 +173,7 @@ fn draft<'n, 't>(
     }
     if name.len() > limits.name_bytes {
         let (name, length, most) = (units::clip(name), name.len(), limits.name_bytes);
-        let message = format!("the name `{name}` has {length} bytes, and the most is {most}");
+        let message = format!("the name `{name}` has {length} bytes, but the limit is {most}");
         values.report.add(&entry.at, message, "write a shorter one");
         return None;
     }
@@ -224,9 +226,9 @@ fn draft<'n, 't>(
         }
         _ => {}
     }
-    // What it does stands in that file: it is out of date when the file is newer.
+    // The flow file says what it does: the job is out of date when that file is newer.
     if let Some(Line::Flow(path)) = &draft.line {
-        draft.inputs.push(Spot { at: path.at.clone(), value: path.value });
+        draft.inputs.push(Spanned { at: path.at.clone(), value: path.value });
     }
     for path in draft.inputs.iter().chain(&draft.outputs).filter(|path| path.value.is_empty()) {
         values.report.add(&path.at, "this file has no name", "write one, or remove it from the list");
@@ -236,7 +238,7 @@ fn draft<'n, 't>(
     Some(draft)
 }
 
-/// A demand that can never be met is found here, not when the job has waited for an hour.
+/// A demand that can never be met is reported here, not after the job has waited for an hour.
 fn demands(draft: &Draft<'_, '_>, shared: &Settings, resources: &Resources, values: &mut Values<'_>) {
     let mut check = |what: &str, at: &Span, wanted: u64, limit: u64| {
         if wanted > limit {
@@ -269,7 +271,7 @@ fn demands(draft: &Draft<'_, '_>, shared: &Settings, resources: &Resources, valu
     }
 }
 
-/// Names stand in commands, messages and lists of needs: no spaces, brackets, braces, commas or quotes.
+/// Names are part of commands, messages and lists of needs: no spaces, brackets, braces, commas or quotes.
 fn fit_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_alphanumeric() || c == '_')
         && name.chars().all(|c| c.is_alphanumeric() || "_-.:+@/".contains(c))

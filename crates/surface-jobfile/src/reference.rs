@@ -1,6 +1,8 @@
-//! What can be written in a job file, for people and for editors: written from the table that files are read by.
+//! The reference of job files, for people and for editors: written from the table that files are read by.
 //!
-//! Room: surface, pure.
+//! Room: surface.
+//!
+//! Pure: no clock, no file, no thread.
 
 use serde_json::{Value, json};
 use surface_text::reference::{Entry, Part, Reference, described, object, schema_text};
@@ -37,26 +39,26 @@ fn part(heading: &str, about: &str, keys: &[Key], example: &str) -> Part {
 pub fn reference() -> Reference {
     Reference {
         title: "Job file",
-        intro: "jobs, what they need of each other, and what they may use, in TOML or (if its name ends in .json) JSON. `bursar run FILE` runs it, `bursar check FILE` checks it",
+        intro: "jobs, their dependencies and their resources, in TOML or (if its name ends in .json) JSON. `bursar run FILE` runs it, `bursar check FILE` checks it",
         example: EXAMPLE,
         command: "bursar help jobfile",
         parts: vec![
-            part("file", "what stands at the top", TOP, ""),
+            part("file", "keys at the top", TOP, ""),
             part(
                 "[resources]",
-                "what all jobs together may use. Any other key names a resource of your own, and how much there is of it; at most 64",
+                "limits for all jobs together. Any other key defines a named resource and its amount; at most 64",
                 RESOURCES,
                 "[resources]\ncpu = 4\nram = \"8 GB\"\nlicence = 2",
             ),
             part(
                 "[job.NAME]",
-                "a job. A name starts with a letter, and has letters, digits and any of `_-.:+@/`. It has `run` or `command`, and any of these and the next",
+                "a job. A name starts with a letter, and has letters, digits and any of `_-.:+@/`. It has one of `run`, `command` and `flow`, and any of these fields and of the next section",
                 JOB,
                 "[job.image]\nforeach = { scene = \"1..8\" }\nneeds = [\"storyboard\"]\nrun = \"render {scene}\"\noutputs = [\"scene-{scene}.png\"]",
             ),
             part(
                 "[job.NAME] and [defaults]",
-                "fields of a job that `[defaults]` may have for all jobs. Any other key takes so much of a resource of `[resources]`",
+                "fields of a job that `[defaults]` may set for all jobs. Any other key is how much the job takes of a named resource of `[resources]`",
                 SHARED,
                 "[defaults]\ntimeout = \"10m\"\n\n[job.render]\nrun = \"render\"\ngpus = 2\nvram = \"12 GB\"\nlicence = 1",
             ),

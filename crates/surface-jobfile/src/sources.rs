@@ -1,9 +1,11 @@
-//! What a job reads, as one number: it changes when any of it does.
+//! A hash of what a job reads: it changes when any of it does.
 //!
-//! Room: surface; it looks at the disk, and only looks.
+//! Room: driver.
+//!
+//! It reads the disk, and writes nothing.
 //!
 //! # Invariant
-//! Two numbers of the same job are equal only if, as far as names, sizes and times tell, it reads the same: its inputs, those that a pattern means now, everything in folders
+//! Two hashes of the same job are equal only if, as far as names, sizes and times show, it reads the same: its inputs, the files that a pattern matches now, everything in folders
 //! among them, and what the jobs made that it needs.
 //!
 //! # Why not times alone
@@ -19,42 +21,42 @@ use crate::fresh::matches;
 use crate::plan::{Plan, texts};
 use vocab::Fnv1a;
 
-/// So many entries of folders are looked at.
+/// Limit for entries of folders.
 const ENTRIES_MAX: usize = 100_000;
 
 impl Plan {
-    /// A number for what the job at this place of `jobs` reads, as it is on the disk now. What it makes itself does not count.
+    /// A hash of what the job at this index of `jobs` reads, as it is on the disk now. Its own outputs do not count.
     ///
     /// ```
     /// let text = "[job.a]\nrun = 'true'\ninputs = ['no such file']";
     /// let plan = surface_jobfile::parse("x.toml", text)?;
-    /// assert_eq!(plan.sources_look(0), plan.sources_look(0));
+    /// assert_eq!(plan.sources_hash(0), plan.sources_hash(0));
     /// # Ok::<(), surface_jobfile::Problems>(())
     /// ```
-    pub fn sources_look(&self, job: usize) -> u64 {
+    pub fn sources_hash(&self, job: usize) -> u64 {
         let job = &self.jobs[job];
         let own: HashSet<PathBuf> = job.output_paths(&self.base).into_iter().collect();
-        let mut look = Look { hash: Fnv1a::new(), own: &own, left: ENTRIES_MAX };
+        let mut hash = SourceHash { hash: Fnv1a::new(), own: &own, left: ENTRIES_MAX };
         let folder = job.folder(&self.base);
         for input in &job.inputs {
             let files = matches(&folder, input).unwrap_or_default();
-            look.hash.write(&files.len().to_le_bytes());
-            files.iter().for_each(|file| look.at(file));
+            hash.hash.write(&files.len().to_le_bytes());
+            files.iter().for_each(|file| hash.at(file));
         }
         for need in &job.needs {
-            self.jobs[*need].output_paths(&self.base).iter().for_each(|file| look.at(file));
+            self.jobs[*need].output_paths(&self.base).iter().for_each(|file| hash.at(file));
         }
-        look.hash.finish()
+        hash.hash.finish()
     }
 }
 
-struct Look<'a> {
+struct SourceHash<'a> {
     hash: Fnv1a,
     own: &'a HashSet<PathBuf>,
     left: usize,
 }
 
-impl Look<'_> {
+impl SourceHash<'_> {
     fn at(&mut self, path: &Path) {
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         if self.own.contains(&absolute) {

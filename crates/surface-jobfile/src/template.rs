@@ -1,13 +1,15 @@
-//! `{scene}` in a command becomes the scene.
+//! Placeholders: `{scene}` in a command is replaced by a value.
 //!
-//! Room: surface, pure.
+//! Room: surface.
+//!
+//! Pure: no clock, no file, no thread.
 //!
 //! # Invariant
 //! Only `{key}` of a known key is replaced; every other brace is the shell's and stays as it is: `${HOME}`, `{ a; }`,
 //! `{a,b}`, `{}`, `{{.Go}}`. The length of a result is known before it is built.
 //!
 //! # Rejected
-//! `{{` for `{` everywhere: `${A:-${B}}` and the templates of other tools would lose braces without a word. Only
+//! `{{` for `{` everywhere: `${A:-${B}}` and the templates of other tools would silently lose braces. Only
 //! `{{key}}`, which would otherwise be replaced, means the text `{key}`.
 
 use surface_text::nearest;
@@ -15,7 +17,7 @@ use surface_text::nearest;
 /// The key that is always there: the name of the instance.
 pub(crate) const JOB: &str = "job";
 
-/// A text with holes.
+/// A text with placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Template {
     parts: Vec<Part>,
@@ -123,7 +125,7 @@ impl Template {
     }
 }
 
-/// The name before a `}`. Looks no further than the name, or a line of many braces would be read many times.
+/// The name before a `}`. It reads no further than the name; otherwise a line of many braces would be read many times.
 fn ident(text: &str) -> Option<&str> {
     let end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '-')?;
     (text[end..].starts_with('}') && is_ident(&text[..end])).then(|| &text[..end])

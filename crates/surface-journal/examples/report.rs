@@ -66,7 +66,7 @@ fn plus(used: [u64; 3], demand: &Demand) -> [u64; 3] {
 }
 
 /// First come, first served, within the limits; an attempt that fails is tried once more after a second.
-fn simulate(jobs: &[Job], mut tell: impl FnMut(u64, Moved)) {
+fn simulate(jobs: &[Job], mut report: impl FnMut(u64, Moved)) {
     let mut state = vec![State::Queued; jobs.len()];
     let mut attempt = vec![1_u32; jobs.len()];
     let mut ready_ms = vec![0_u64; jobs.len()];
@@ -80,11 +80,11 @@ fn simulate(jobs: &[Job], mut tell: impl FnMut(u64, Moved)) {
                 });
                 if over {
                     state[job] = State::Cancelled;
-                    tell(now, Moved::new(job as u32, attempt[job], State::Cancelled));
+                    report(now, Moved::new(job as u32, attempt[job], State::Cancelled));
                 } else if jobs[job].needs.iter().all(|need| state[*need] == State::Succeeded) && now >= ready_ms[job] {
                     state[job] = State::Ready;
                     ready_ms[job] = now;
-                    tell(now, Moved::new(job as u32, attempt[job], State::Ready));
+                    report(now, Moved::new(job as u32, attempt[job], State::Ready));
                 }
             }
         }
@@ -99,7 +99,7 @@ fn simulate(jobs: &[Job], mut tell: impl FnMut(u64, Moved)) {
                 used = after;
                 state[job] = State::Running;
                 running.push((now + jobs[job].length_ms, job));
-                tell(now, Moved::new(job as u32, attempt[job], State::Running));
+                report(now, Moved::new(job as u32, attempt[job], State::Running));
             }
         }
         running.sort_unstable();
@@ -120,7 +120,7 @@ fn simulate(jobs: &[Job], mut tell: impl FnMut(u64, Moved)) {
             wall_ms: Some(jobs[job].length_ms),
             ..Detail::default()
         };
-        tell(now, Moved::new(job as u32, attempt[job], state[job]).with(detail));
+        report(now, Moved::new(job as u32, attempt[job], state[job]).with(detail));
         if bad && attempt[job] < 2 {
             attempt[job] += 1;
             state[job] = State::Queued;
@@ -152,6 +152,6 @@ fn main() -> Result<(), JournalError> {
     let (row, events) = (journal.run(run.id())?, journal.events(run.id())?);
     let facts = Facts { run: &row, jobs: &jobs_now, events: &events, edges: &edges, limits: LIMITS };
     print!("{}", report::html(&facts));
-    let _ = std::fs::remove_dir_all(&dir); // a leftover in the temporary directory harms nobody
+    let _ = std::fs::remove_dir_all(&dir); // a leftover in the temporary directory does no harm
     Ok(())
 }

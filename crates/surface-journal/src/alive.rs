@@ -1,7 +1,9 @@
-//! Whether the process that began a run still lives.
+//! Whether the process that began a run is still alive.
+//!
+//! Room: driver.
 //!
 //! # Invariant
-//! A number that was given to another process, or to one after a reboot, is not taken for the old one.
+//! A process id that was reused, or that is from before a reboot, is not taken for the old process.
 //!
 //! # Why it holds
 //! A process is its number, the tick it started at, and the boot it started in. The kernel gives no number twice in one tick.
@@ -10,11 +12,11 @@ use std::fs;
 
 use mech_process::procfs;
 
-/// A process, told from every other one.
+/// A process, distinguished from every other one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Process {
     pub(crate) pid: u32,
-    /// Ticks from boot to its start; `None` where there is no `/proc`.
+    /// Ticks from boot to its start; `None` without `/proc`.
     pub(crate) start: Option<u64>,
     /// Which boot.
     pub(crate) boot: Option<String>,
@@ -26,7 +28,7 @@ impl Process {
         Process { pid, start: start_of(pid), boot: boot() }
     }
 
-    /// Whether it still runs. Without its start time nobody can say, and it counts as gone.
+    /// Whether it still runs. Without its start time this cannot be known, and it counts as gone.
     pub(crate) fn is_alive(&self) -> bool {
         self.start.is_some() && start_of(self.pid) == self.start && boot() == self.boot
     }

@@ -1,11 +1,13 @@
-//! How a run ends: its last words, with how its jobs stand.
+//! How a run ends: its outcome, with the counts of its jobs.
+//!
+//! Room: driver.
 
 use rusqlite::{Connection, params};
 
 use crate::stored::state;
 use crate::{Counts, Outcome, history, outputs};
 
-/// The last words on a run.
+/// Records the outcome of a run.
 pub(crate) fn end(db: &Connection, seq: i64, outcome: Outcome, at_ms: u64) -> rusqlite::Result<()> {
     let jobs: u32 = db.query_row("SELECT jobs FROM runs WHERE seq = ?1", [seq], |row| row.get(0))?;
     let counts = serde_json::to_string(&counts(db, seq, jobs)?).ok();
@@ -17,7 +19,7 @@ pub(crate) fn end(db: &Connection, seq: i64, outcome: Outcome, at_ms: u64) -> ru
     outputs::forget(db)
 }
 
-/// How many jobs of a run are in each state. Those nothing was recorded of are queued.
+/// How many jobs of a run are in each state. Jobs without a record are queued.
 pub(crate) fn counts(db: &Connection, seq: i64, jobs: u32) -> rusqlite::Result<Counts> {
     let mut counts = Counts { queued: jobs, ..Counts::default() };
     let mut statement = db.prepare_cached("SELECT state, count(*) FROM latest WHERE run = ?1 GROUP BY state")?;

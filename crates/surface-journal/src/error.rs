@@ -1,5 +1,7 @@
 //! What can go wrong with the journal, and what to do then.
 //!
+//! Room: values.
+//!
 //! # Invariant
 //! Every message names the file or the run, and the way out. No error is answered by deleting anything.
 
@@ -12,13 +14,13 @@ use rusqlite::ErrorCode;
 
 use crate::RunId;
 
-/// Why the journal could not do it.
+/// An error of the journal.
 ///
-/// Cheap to clone: a writer that failed tells everybody who asks.
+/// Cheap to clone: a writer that failed reports it to every caller.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum JournalError {
-    /// No directory for the journal: neither a variable nor a home directory says where.
+    /// No directory for the journal: neither a variable nor a home directory is set.
     NoHome,
     /// The system refused to do something with a file.
     Io {
@@ -26,7 +28,7 @@ pub enum JournalError {
         doing: &'static str,
         /// With which file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: Arc<io::Error>,
     },
     /// A newer version of this program wrote the journal.
@@ -42,9 +44,9 @@ pub enum JournalError {
     NotOurs {
         /// Which.
         path: PathBuf,
-        /// Whose it is.
+        /// Its owner.
         owner: u32,
-        /// Who we are.
+        /// The current user.
         user: u32,
     },
     /// A database of another program.
@@ -52,7 +54,7 @@ pub enum JournalError {
         /// The database.
         file: PathBuf,
     },
-    /// An older version of this program wrote the journal, and it cannot be brought forward where nothing may be written.
+    /// An older version of this program wrote the journal, and it cannot be migrated because it cannot be written.
     Older {
         /// The database.
         file: PathBuf,
@@ -61,7 +63,7 @@ pub enum JournalError {
     Corrupt {
         /// The database.
         file: PathBuf,
-        /// What SQLite said.
+        /// The error of SQLite.
         detail: String,
     },
     /// The disk, or the size allowed to the journal, is full.
@@ -69,38 +71,38 @@ pub enum JournalError {
         /// The database.
         file: PathBuf,
     },
-    /// Another process kept the database for itself for too long.
+    /// Another process held the lock of the database for too long.
     Busy {
         /// The database.
         file: PathBuf,
     },
-    /// Anything else that SQLite says.
+    /// Any other error of SQLite.
     Sqlite {
         /// The database.
         file: PathBuf,
-        /// What it said.
+        /// The error of SQLite.
         source: Arc<rusqlite::Error>,
     },
     /// No run of that name.
     NoRun {
-        /// What was looked for.
+        /// The id that was given.
         wanted: String,
     },
-    /// Several runs begin like that.
+    /// Several runs match.
     Ambiguous {
-        /// What was looked for.
+        /// The id that was given.
         wanted: String,
-        /// Those that begin so, newest first, ten at most.
+        /// Those that match, newest first, ten at most.
         candidates: Vec<RunId>,
     },
     /// Another process holds the run.
     Held {
         /// The run.
         run: RunId,
-        /// Who holds it, if it said so.
+        /// Its holder, if known.
         pid: Option<u32>,
     },
-    /// The writer's thread is gone without having said why.
+    /// The writer's thread ended without an error.
     WriterGone {
         /// The run it wrote.
         run: RunId,
@@ -112,7 +114,7 @@ impl JournalError {
         move |source| JournalError::Io { doing, path: path.to_owned(), source: Arc::new(source) }
     }
 
-    /// Whether it is only that nothing may be written there.
+    /// Whether the only problem is that nothing can be written there.
     pub(crate) fn is_about_writing(&self) -> bool {
         match self {
             Self::Io { source, .. } => {
@@ -126,7 +128,7 @@ impl JournalError {
         }
     }
 
-    /// Whether it is only that the disk is full.
+    /// Whether the only problem is that the disk is full.
     pub fn is_full(&self) -> bool {
         match self {
             Self::Full { .. } => true,
@@ -142,7 +144,7 @@ impl JournalError {
                 JournalError::Corrupt { file, detail: source.to_string() }
             }
             Some(ErrorCode::DiskFull) => JournalError::Full { file },
-            // SQLite says so of some of its files, and not why.
+            // SQLite reports this for some of its files, and not why.
             Some(ErrorCode::SystemIoFailure) if is_disk_full(&file) => JournalError::Full { file },
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => JournalError::Busy { file },
             _ => JournalError::Sqlite { file, source: Arc::new(source) },
@@ -162,7 +164,7 @@ impl fmt::Display for JournalError {
         match self {
             Self::NoHome => write!(
                 f,
-                "no place for the journal: BURSAR_STATE_DIR, XDG_STATE_HOME and HOME are unset; \
+                "no folder for the journal: BURSAR_STATE_DIR, XDG_STATE_HOME and HOME are unset; \
                  set BURSAR_STATE_DIR to a directory"
             ),
             Self::Io { doing, path, source } if self.is_full() => write!(
@@ -179,7 +181,7 @@ impl fmt::Display for JournalError {
             ),
             Self::Older { file } => write!(
                 f,
-                "the journal {} is of an older version and may not be written; copy its folder and set BURSAR_STATE_DIR to the copy",
+                "the journal {} is of an older version and cannot be written; copy its folder and set BURSAR_STATE_DIR to the copy",
                 file.display()
             ),
             Self::NotOurs { path, owner, user } => write!(
@@ -195,7 +197,7 @@ impl fmt::Display for JournalError {
             Self::Corrupt { file, detail } => write!(
                 f,
                 "the journal {0} is damaged ({detail}); nothing was changed. Move it away \
-                 (`mv {0} {0}.damaged`, and `{0}-wal`, `{0}-shm` too) and a new one is made",
+                 (`mv {0} {0}.damaged`, and `{0}-wal`, `{0}-shm` too) and a new one is created",
                 file.display()
             ),
             Self::Full { file } => write!(
@@ -205,7 +207,7 @@ impl fmt::Display for JournalError {
             ),
             Self::Busy { file } => write!(
                 f,
-                "another process keeps the journal {} to itself; try again, or look with `fuser {0}`",
+                "another process locks the journal {}; try again, or find it with `fuser {0}`",
                 file.display()
             ),
             Self::Sqlite { file, source } if self.is_about_writing() => {
@@ -218,7 +220,7 @@ impl fmt::Display for JournalError {
             }
             Self::Sqlite { file, source } => write!(f, "the journal {}: {source}", file.display()),
             Self::NoRun { wanted } => {
-                write!(f, "no run is called `{wanted}`; give an id or its beginning, or `latest`")
+                write!(f, "there is no run `{wanted}`; give an id or its beginning, or `latest`")
             }
             Self::Ambiguous { wanted, candidates } => {
                 write!(f, "`{wanted}` is the beginning of several runs:")?;
@@ -228,13 +230,13 @@ impl fmt::Display for JournalError {
                 write!(f, "; give one more character")
             }
             Self::Held { run, pid: Some(pid) } => {
-                write!(f, "run {run} is in the hands of process {pid}; wait for it, or cancel the run")
+                write!(f, "process {pid} runs run {run}; wait for it, or cancel the run")
             }
             Self::Held { run, pid: None } => {
-                write!(f, "run {run} is in the hands of another process; wait for it, or cancel the run")
+                write!(f, "another process runs run {run}; wait for it, or cancel the run")
             }
             Self::WriterGone { run } => {
-                write!(f, "the thread that writes the journal of run {run} is gone; resume the run")
+                write!(f, "the thread that writes the journal of run {run} ended; resume the run")
             }
         }
     }

@@ -1,7 +1,9 @@
-//! What is recorded while a run goes on.
+//! What is recorded while a run is active.
+//!
+//! Room: values.
 //!
 //! # Invariant
-//! An event says what is new and nothing else: what it leaves `None` stays as the attempt had it. A new attempt starts empty.
+//! An event says only what is new: what it leaves `None` stays as the attempt had it. A new attempt starts empty.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Outputs;
 
-/// The most that is kept of an error's text.
+/// Limit for the text of an error.
 const ERROR_BYTES_MAX: usize = 4096;
 
 /// What a job needs, or was given.
@@ -33,14 +35,14 @@ pub struct Demand {
 pub enum Event {
     /// A job moved to another state.
     Moved(Box<Moved>),
-    /// A job came further; kept only as the latest figure.
+    /// A job reported progress; only the latest figure is kept.
     Progressed {
         /// Which job of the run.
         job: u32,
         /// How far: 0 to 1.
         fraction: f64,
     },
-    /// The run as a whole was paused, or goes on.
+    /// The run as a whole was paused, or resumed.
     RunPaused(bool),
     /// A job started to make files, or has made them.
     Outputs(Box<Outputs>),
@@ -49,7 +51,7 @@ pub enum Event {
 /// A job moved to another state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Moved {
-    /// Which job of the run: its place in [`NewRun::jobs`](crate::NewRun::jobs).
+    /// Which job of the run: its index in [`NewRun::jobs`](crate::NewRun::jobs).
     pub job: u32,
     /// Which attempt, from 1. What leads to an attempt (queued again, ready) belongs to it.
     pub attempt: u32,

@@ -1,11 +1,13 @@
-//! What earlier successes teach about the next run of the same command.
+//! Estimates for a command, from its earlier successes.
+//!
+//! Room: driver.
 //!
 //! # Invariant
 //! One row a fingerprint, of at most `KEPT` samples, and at most `FINGERPRINTS_MAX` rows once a run has ended: history never grows
-//! with the number of runs. Only successes count: a failure says little about what success needs.
+//! with the number of runs. Only successes count: a failure says little about what a success needs.
 //!
-//! A group of a file (`foreach` entries that differ in a parameter) has a fingerprint too, so a new parameter learns from its
-//! neighbours.
+//! A group of a file (`foreach` entries that differ in a parameter) has a fingerprint, too, so a new parameter gets an estimate from
+//! the others.
 
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};

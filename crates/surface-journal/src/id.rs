@@ -1,7 +1,9 @@
 //! The names of runs: short enough to type.
 //!
+//! Room: values.
+//!
 //! `r-` and four to six characters of 32 that are not mistaken for each other: no `i`, `l`, `o`, `u`.
-//! Four say a million; the fifth and sixth come when four are taken too often.
+//! Four give a million ids; a fifth and a sixth are added when random ids collide too often.
 
 use std::collections::hash_map::RandomState;
 use std::fmt;

@@ -1,6 +1,8 @@
 //! The journal: a database in a folder, and one transaction at a time on it.
 //!
-//! What is done with it stands above, with what it is done to: `runs` begins and ends them, `read` and `prune` look and forget, `history` and `outputs` remember.
+//! Room: driver.
+//!
+//! Other modules build on it: `runs` begins and ends runs, `read` and `prune` list and delete them, `history` and `outputs` keep what later runs need.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 
-use crate::{JournalError, RunId, place, schema};
+use crate::{JournalError, RunId, dirs, schema};
 
 /// The runs of a user: what was asked for, what happened, what it needed.
 ///
@@ -27,20 +29,20 @@ impl Journal {
     /// If the directory cannot be used, or the database is damaged, newer than this program, or another program's. Nothing is
     /// changed then.
     pub fn open(dir: &Path) -> Result<Journal, JournalError> {
-        place::prepare(dir)?;
-        let db = schema::open(&place::database(dir))?;
+        dirs::prepare(dir)?;
+        let db = schema::open(&dirs::database(dir))?;
         Ok(Journal { dir: dir.to_owned(), db: Mutex::new(db), _copy: None })
     }
 
-    /// Opens the journal in `dir` to look at it: one that cannot be written, or whose disk is full, is read as it is.
+    /// Opens the journal in `dir` for reading: one that cannot be written, or whose disk is full, is read as it is.
     ///
     /// # Errors
     /// As [`open`](Self::open); or if it cannot even be read. To write into a journal that is only read is an error, too.
     pub fn open_to_read(dir: &Path) -> Result<Journal, JournalError> {
         match Journal::open(dir) {
-            Err(error) if (error.is_about_writing() || error.is_full()) && place::database(dir).exists() => {
-                place::check_owners(dir)?;
-                let (db, copy) = schema::open_to_read(&place::database(dir))?;
+            Err(error) if (error.is_about_writing() || error.is_full()) && dirs::database(dir).exists() => {
+                dirs::check_owners(dir)?;
+                let (db, copy) = schema::open_to_read(&dirs::database(dir))?;
                 Ok(Journal { dir: dir.to_owned(), db: Mutex::new(db), _copy: copy })
             }
             other => other,
@@ -50,9 +52,9 @@ impl Journal {
     /// `$BURSAR_STATE_DIR`, else `$XDG_STATE_HOME/bursar`, else `~/.local/state/bursar`.
     ///
     /// # Errors
-    /// If none of them says where.
+    /// If none of them is set.
     pub fn default_dir() -> Result<PathBuf, JournalError> {
-        place::state_dir(|name| std::env::var_os(name), std::env::home_dir())
+        dirs::state_dir(|name| std::env::var_os(name), std::env::home_dir())
     }
 
     /// Where the journal is.
@@ -62,11 +64,11 @@ impl Journal {
 
     /// The folder of a run: `logs/<job>.log` and whatever else its runner leaves there.
     pub fn folder(&self, run: &RunId) -> PathBuf {
-        place::run_folder(&self.dir, run)
+        dirs::run_folder(&self.dir, run)
     }
 
     pub(crate) fn with<T>(&self, act: impl FnOnce(&mut Connection) -> rusqlite::Result<T>) -> Result<T, JournalError> {
-        act(&mut self.db()).map_err(|error| JournalError::sqlite(&place::database(&self.dir), error))
+        act(&mut self.db()).map_err(|error| JournalError::sqlite(&dirs::database(&self.dir), error))
     }
 
     /// One transaction that is on the disk when this returns.

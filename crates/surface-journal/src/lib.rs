@@ -1,10 +1,11 @@
-//! What runs leave behind: the journal, what earlier runs teach about the next one, and reports.
+//! What runs leave behind: the journal, estimates for the next run, and reports.
 //!
-//! Room: surface. Writes and reads files; decides nothing and runs nothing. Plain values come in, plain values go out; a plan is
-//! text that only the caller understands.
+//! Room: surface. Knows files, SQLite and HTML; knows nothing of schedulers and processes.
+//!
+//! A plan is text that only the caller understands.
 //!
 //! - [`Journal`]: a SQLite database of runs, jobs and events, shared by every process of a user.
-//! - [`Writer`]: records the events of one run without waiting for the disk, and says how much of it is safe.
+//! - [`Writer`]: records the events of one run without waiting for the disk, and reports how many of them are on the disk.
 //! - [`Estimate`]: what earlier successes of the same command needed.
 //! - [`report`]: one run as one HTML file.
 //!
@@ -31,6 +32,7 @@
 
 mod alive;
 mod bound;
+mod dirs;
 mod ending;
 mod error;
 mod event;
@@ -39,7 +41,6 @@ mod id;
 mod journal;
 mod lock;
 mod outputs;
-mod place;
 mod prune;
 mod read;
 pub mod report;
@@ -55,7 +56,7 @@ pub use history::{Estimate, group_fingerprint};
 pub use id::RunId;
 pub use journal::Journal;
 pub use lock::RunLock;
-pub use outputs::{Look, Output, Outputs};
+pub use outputs::{FileStamp, Output, Outputs};
 pub use prune::Prune;
 pub use read::Filter;
 pub use rows::{Counts, EventRow, JobRow, NewJob, NewRun, Outcome, RunRow, Status};

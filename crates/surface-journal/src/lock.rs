@@ -1,11 +1,13 @@
-//! Who runs a run: one process at a time.
+//! The lock of a run: one process at a time runs it.
+//!
+//! Room: driver.
 //!
 //! # Invariant
-//! Whoever writes a run holds a `RunLock` of it, and no two processes hold one of the same run.
+//! A process that writes a run holds its `RunLock`, and no two processes hold one of the same run.
 //!
 //! # Why it holds
 //! A [`Writer`](crate::Writer) is made from a `RunLock` only and keeps it. The lock is `flock` on `lock` in the run's folder,
-//! which the system lets go when the last holder closes the file or dies, however it dies.
+//! which the kernel releases when the last holder closes the file or dies.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
@@ -30,7 +32,7 @@ pub struct RunLock {
 }
 
 impl RunLock {
-    /// Takes the lock in the run's `folder`, or says who has it.
+    /// Takes the lock in the run's `folder`, or returns its holder.
     pub(crate) fn take(id: &RunId, folder: &Path, pid: u32) -> Result<RunLock, JournalError> {
         let path = folder.join("lock");
         let mut file = OpenOptions::new()
@@ -41,20 +43,20 @@ impl RunLock {
             .mode(0o600)
             .open(&path)
             .map_err(JournalError::io("open", &path))?;
-        let given_up = Instant::now() + PASSING;
+        let given_up = Instant::now() + LOCK_TIMEOUT;
         loop {
             match file.try_lock() {
                 Ok(()) => break,
                 Err(TryLockError::WouldBlock) => match holder(&mut file) {
-                    // Held by nobody who lives: by a process that was killed in the middle of starting another, which has the file until it runs its program; or by one
-                    // that has not written its number yet. Both pass.
-                    None if Instant::now() < given_up => std::thread::sleep(LOOK_EVERY),
+                    // The holder is not alive: it was killed while it started a child, which has the file until it runs its program. Or the holder
+                    // has not written its process id yet. Both are short.
+                    None if Instant::now() < given_up => std::thread::sleep(RETRY_INTERVAL),
                     pid => return Err(JournalError::Held { run: id.clone(), pid }),
                 },
                 Err(TryLockError::Error(error)) => return Err(JournalError::io("lock", &path)(error)),
             }
         }
-        // For messages only. On a full disk it cannot be written, and a run must be held to be removed from there.
+        // For messages only. It cannot be written on a full disk, but the lock is needed to remove a run from there.
         let _ = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{pid}"));
         Ok(RunLock { id: id.clone(), folder: folder.to_owned(), _file: Arc::new(file) })
     }
@@ -75,11 +77,11 @@ impl RunLock {
     }
 }
 
-/// How long a lock of nobody who lives is waited for. The system tells nobody when it goes.
-const PASSING: Duration = Duration::from_secs(3);
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// How long to wait for a lock whose holder is not alive. The kernel does not announce its release.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(3);
+const RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
-/// The process that holds the lock, for a message. None if the number in the file is that of a process that is gone: the present holder has not written its own yet.
+/// The process that holds the lock, for a message. `None` if the process id in the file is not alive: the present holder has not written its own yet.
 fn holder(file: &mut File) -> Option<u32> {
     let mut text = String::new();
     file.read_to_string(&mut text).ok()?;
@@ -114,11 +116,11 @@ mod tests {
         let mut gone = std::process::Command::new("true").spawn().unwrap();
         gone.wait().unwrap();
         let lock = RunLock::take(&id, folder.path(), gone.id()).unwrap();
-        // The child runs its program at some time after the look of the one who resumes.
+        // The child runs its program at some time after the resuming process has checked.
         let (looks, looked) = std::sync::mpsc::channel();
         let passes = std::thread::spawn(move || {
             looked.recv().unwrap();
-            std::thread::sleep(10 * LOOK_EVERY);
+            std::thread::sleep(10 * RETRY_INTERVAL);
             drop(lock);
         });
         looks.send(()).unwrap();

@@ -1,11 +1,13 @@
-//! Which files are whole: made by a job that succeeded, and what they looked like then.
+//! Which files are complete: made by a job that succeeded, and their size and time then.
+//!
+//! Room: driver.
 //!
 //! # Invariant
-//! A file is known as whole only between the success of the job that made it and the next start of a job that declares it. In doubt it is not.
+//! A file counts as complete only between the success of the job that made it and the next start of a job that declares it. In doubt it does not.
 //!
 //! # Why it holds
-//! A job that starts marks its files as incomplete, one that succeeds as whole, with size and time of the file; both are events of its run, in
-//! their order. A start that a crash kept from the disk is found out by the look of the file: [`Output::is_as_made`].
+//! A job that starts marks its files as incomplete, one that succeeds as complete, with size and time of the file; both are events of its run, in
+//! their order. A start that did not reach the disk before a crash is detected by the stamp of the file: [`Output::is_as_made`].
 
 use std::path::PathBuf;
 
@@ -21,7 +23,7 @@ const FILES_MAX: i64 = 2_000_000;
 
 /// A file as a job left it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Look {
+pub struct FileStamp {
     /// Bytes in it.
     pub size: u64,
     /// When it was last written, in nanoseconds since 1970.
@@ -35,16 +37,16 @@ pub struct Output {
     pub fingerprint: u64,
     /// Whether that command succeeded.
     pub is_whole: bool,
-    /// What it looked like then; None for a folder.
-    pub look: Option<Look>,
+    /// Its stamp then; `None` for a folder.
+    pub stamp: Option<FileStamp>,
     /// A number for what the command read, taken when it started; None if that is not known.
     pub inputs: Option<u64>,
 }
 
 impl Output {
-    /// Whether a file that looks like this is the one that the command left.
-    pub fn is_as_made(&self, now: Option<Look>) -> bool {
-        self.is_whole && self.look == now
+    /// Whether a file with this stamp is the one that the command left.
+    pub fn is_as_made(&self, now: Option<FileStamp>) -> bool {
+        self.is_whole && self.stamp == now
     }
 }
 
@@ -55,10 +57,10 @@ pub struct Outputs {
     pub fingerprint: u64,
     /// Whether it has succeeded.
     pub is_whole: bool,
-    /// A number for what the command is going to read; said at its start.
+    /// A hash of what the command is going to read; set at its start.
     pub inputs: Option<u64>,
-    /// Where, absolute; and what they look like after a success.
-    pub files: Vec<(PathBuf, Option<Look>)>,
+    /// Absolute paths, and their stamps after a success.
+    pub files: Vec<(PathBuf, Option<FileStamp>)>,
 }
 
 impl Journal {
@@ -78,13 +80,13 @@ pub(crate) fn mark(db: &Connection, outputs: &Outputs, at_ms: i64) -> rusqlite::
          ON CONFLICT (path) DO UPDATE SET print = excluded.print, whole = excluded.whole, size = excluded.size,
              changed_ns = excluded.changed_ns, at_ms = excluded.at_ms, inputs = coalesce(excluded.inputs, inputs)",
     )?;
-    for (path, look) in &outputs.files {
+    for (path, stamp) in &outputs.files {
         statement.execute(params![
             path_out(path),
             outputs.fingerprint as i64,
             outputs.is_whole,
-            look.map(|look| look.size as i64),
-            look.map(|look| look.changed_ns),
+            stamp.map(|stamp| stamp.size as i64),
+            stamp.map(|stamp| stamp.changed_ns),
             at_ms,
             outputs.inputs.map(|inputs| inputs as i64),
         ])?;
@@ -100,9 +102,9 @@ pub(crate) fn recall(db: &mut Connection, paths: &[PathBuf]) -> rusqlite::Result
     let mut recall_one = |path: &PathBuf| {
         let row = statement.query_row([path_out(path)], |row| {
             let (size, changed_ns): (Option<i64>, Option<i64>) = (row.get(2)?, row.get(3)?);
-            let look = size.zip(changed_ns).map(|(size, changed_ns)| Look { size: size as u64, changed_ns });
+            let stamp = size.zip(changed_ns).map(|(size, changed_ns)| FileStamp { size: size as u64, changed_ns });
             let inputs = row.get::<_, Option<i64>>(4)?.map(|inputs| inputs as u64);
-            Ok(Output { fingerprint: row.get::<_, i64>(0)? as u64, is_whole: row.get(1)?, look, inputs })
+            Ok(Output { fingerprint: row.get::<_, i64>(0)? as u64, is_whole: row.get(1)?, stamp, inputs })
         });
         row.optional()
     };
@@ -125,23 +127,23 @@ mod tests {
         crate::schema::open(&dir.join("journal.db")).unwrap()
     }
 
-    fn outputs(fingerprint: u64, is_whole: bool, name: &str, look: Option<Look>) -> Outputs {
-        Outputs { fingerprint, is_whole, inputs: None, files: vec![(PathBuf::from(name), look)] }
+    fn outputs(fingerprint: u64, is_whole: bool, name: &str, stamp: Option<FileStamp>) -> Outputs {
+        Outputs { fingerprint, is_whole, inputs: None, files: vec![(PathBuf::from(name), stamp)] }
     }
 
     #[test]
     fn a_file_is_whole_from_a_success_to_the_next_start() {
         let mut db = database("whole");
-        let look = Look { size: u64::MAX, changed_ns: -3 };
+        let stamp = FileStamp { size: u64::MAX, changed_ns: -3 };
         let now = |db: &mut Connection| recall(db, &["/a".into(), "/b".into()]).unwrap();
         assert_eq!(now(&mut db), [None, None]);
-        mark(&db, &outputs(u64::MAX, true, "/a", Some(look)), 1).unwrap();
+        mark(&db, &outputs(u64::MAX, true, "/a", Some(stamp)), 1).unwrap();
         let known = now(&mut db)[0].unwrap();
-        assert_eq!((known.fingerprint, known.is_as_made(Some(look))), (u64::MAX, true));
-        assert!(!known.is_as_made(Some(Look { size: 1, ..look })) && !known.is_as_made(None));
+        assert_eq!((known.fingerprint, known.is_as_made(Some(stamp))), (u64::MAX, true));
+        assert!(!known.is_as_made(Some(FileStamp { size: 1, ..stamp })) && !known.is_as_made(None));
         mark(&db, &outputs(7, false, "/a", None), 2).unwrap();
         let known = now(&mut db)[0].unwrap();
-        assert!(!known.is_as_made(Some(look)) && !known.is_as_made(None), "{known:?}");
+        assert!(!known.is_as_made(Some(stamp)) && !known.is_as_made(None), "{known:?}");
     }
 
     #[test]

@@ -1,7 +1,9 @@
-//! Forgetting old runs.
+//! Removing old runs.
+//!
+//! Room: driver.
 //!
 //! # Invariant
-//! A run that a process holds is never pruned: pruning takes its lock. Whoever resumes it meanwhile finds it held, or gone.
+//! A run that a process holds is never pruned: pruning takes its lock. A process that resumes it meanwhile finds it held, or gone.
 //!
 //! History stays: it is bounded by itself.
 
@@ -11,17 +13,17 @@ use std::path::Path;
 use crate::stored::now_ms;
 use crate::{Filter, Journal, JournalError, RunId, RunLock};
 
-/// Which runs to forget: those that neither rule keeps.
+/// Which runs to remove: those that neither rule keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Prune {
-    /// Keep so many of the newest.
+    /// Keep this many of the newest.
     pub keep: Option<usize>,
-    /// Keep those whose last sign of life is no older than this.
+    /// Keep those whose last activity is no older than this.
     pub older_than_ms: Option<u64>,
 }
 
 impl Journal {
-    /// Forgets old runs with their folders, and says which. Without any rule nothing is forgotten.
+    /// Removes old runs with their folders, and returns their ids. Without any rule nothing is removed.
     ///
     /// # Errors
     /// If a run cannot be removed; those before it are gone.
@@ -66,7 +68,7 @@ impl Journal {
         Ok(true)
     }
 
-    /// Forgets a run, with its folder. False if a process holds it.
+    /// Removes a run, with its folder. False if a process holds it.
     ///
     /// # Errors
     /// If it cannot be removed.
@@ -75,12 +77,12 @@ impl Journal {
         let _lock = match RunLock::take(run, &folder, std::process::id()) {
             Ok(lock) => Some(lock),
             Err(JournalError::Held { .. }) => return Ok(false),
-            // Somebody removed the folder by hand: nobody can hold a lock in it.
+            // The folder was removed by hand: no process can hold a lock in it.
             Err(JournalError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
         let seq = self.require(run)?;
-        // First what needs no room to be removed: on a full disk the database needs some to forget.
+        // First what needs no disk space to be removed: on a full disk the database needs some.
         remove_all(&folder.join("logs"))?;
         self.synced(|transaction| {
             for sql in [
@@ -98,7 +100,7 @@ impl Journal {
         Ok(true)
     }
 
-    /// Gives room in the database file back to the disk, if much of it is unused and little is left to be copied. Without room for the copy nothing is done.
+    /// Shrinks the database file, if much of it is unused and little is left to be copied. Without disk space for the copy nothing is done.
     ///
     /// # Errors
     /// If the database cannot be read or written.
@@ -115,15 +117,15 @@ impl Journal {
             Ok(())
         });
         match done {
-            Err(JournalError::Full { .. } | JournalError::Busy { .. }) => Ok(()), // a courtesy
+            Err(JournalError::Full { .. } | JournalError::Busy { .. }) => Ok(()), // optional
             done => done,
         }
     }
 }
 
-/// Less unused room in the database than this is left there.
+/// Less unused space in the database than this is left there.
 const WORTH_BYTES: i64 = 1 << 20;
-/// A larger rest is not copied: other runs wait meanwhile before they can write.
+/// A larger database is not copied: other runs could not write meanwhile.
 const COPIED_BYTES_MAX: i64 = 256 << 20;
 
 /// Removes a folder, if it is there.

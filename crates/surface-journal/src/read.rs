@@ -1,8 +1,10 @@
 //! Reading runs, jobs and events.
 //!
+//! Room: driver.
+//!
 //! # Invariant
 //! Reading changes nothing, and never waits for a writer: each function is one snapshot. That a run was interrupted is not written
-//! anywhere: it is seen when somebody looks, so no process need clean up after another.
+//! anywhere: it is determined when the run is read, so no process need clean up after another.
 
 use rusqlite::{Connection, Row, params};
 use sched_jobs::State;
@@ -15,11 +17,11 @@ use crate::{Demand, Detail, EventRow, JobRow, Journal, JournalError, RunId, RunR
 /// Which runs to list, newest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Filter {
-    /// Only those that stand so.
+    /// Only runs with this status.
     pub status: Option<Status>,
-    /// Only those that a process has in its hands.
+    /// Only runs that a process runs.
     pub live: bool,
-    /// At most so many.
+    /// At most this many.
     pub limit: Option<usize>,
 }
 
@@ -98,7 +100,7 @@ impl Journal {
         self.with(|db| db.query_row("SELECT plan FROM plans WHERE run = ?1", [seq], |row| row.get(0)))
     }
 
-    /// The jobs of a run in their order, as they stand.
+    /// The jobs of a run in their order, in their current states.
     ///
     /// # Errors
     /// If there is no such run.
@@ -124,7 +126,7 @@ impl Journal {
         self.events_after(id, 0)
     }
 
-    /// The moves after the `n`-th: what is new for somebody who watches.
+    /// The moves after the `n`-th: what is new for a program that watches.
     ///
     /// # Errors
     /// If there is no such run.

@@ -1,4 +1,6 @@
 //! What goes into the journal at the start of a run, and what comes out.
+//!
+//! Room: values.
 
 use std::path::PathBuf;
 
@@ -21,7 +23,7 @@ pub struct NewRun {
     pub plan_json: String,
     /// The process that runs it.
     pub pid: u32,
-    /// Its jobs. Elsewhere a job is named by its place in this list.
+    /// Its jobs. Elsewhere a job is identified by its index in this list.
     pub jobs: Vec<NewJob>,
 }
 
@@ -48,7 +50,7 @@ pub struct NewJob {
     pub group: String,
     /// What is run, for people to read.
     pub command: String,
-    /// The same for the same work: history goes by it.
+    /// The same for the same work: the key of its history.
     pub fingerprint: u64,
     /// What it asks for.
     pub demand: Demand,
@@ -90,13 +92,13 @@ impl Outcome {
     }
 }
 
-/// How a run stands.
+/// The status of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     /// A process runs it.
     Running,
-    /// A process has it, and waits to be told to go on.
+    /// A process runs it, and waits for a resume.
     Paused,
     /// Its process is gone, and it had not ended. It can be resumed.
     Interrupted,
@@ -122,7 +124,7 @@ impl Status {
         }
     }
 
-    /// Whether a process has it in its hands.
+    /// Whether a process runs it.
     pub const fn is_live(self) -> bool {
         matches!(self, Status::Running | Status::Paused)
     }
@@ -154,7 +156,7 @@ impl Counts {
         *self.of_mut(state)
     }
 
-    /// The number of jobs whose life is over.
+    /// The number of jobs that have ended.
     pub fn ended(self) -> u32 {
         self.succeeded + self.failed + self.cancelled
     }
@@ -190,7 +192,7 @@ pub struct RunRow {
     pub file: Option<PathBuf>,
     /// Where it was started.
     pub cwd: PathBuf,
-    /// How it stands, looked up when read.
+    /// Its status when it was read.
     pub status: Status,
     /// The process that runs it, or ran it last.
     pub pid: u32,
@@ -198,18 +200,18 @@ pub struct RunRow {
     pub began_ms: u64,
     /// When it ended.
     pub ended_ms: Option<u64>,
-    /// The last sign of life: its end, or its latest event, or its beginning.
+    /// The last activity: its end, or its latest event, or its beginning.
     pub seen_ms: u64,
     /// How many jobs it has.
     pub jobs: u32,
-    /// How many of them are where.
+    /// How many of them are in each state.
     pub counts: Counts,
 }
 
-/// A job, as it stands.
+/// A job in its current state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobRow {
-    /// Its place in the run.
+    /// Its index in the run.
     pub job: u32,
     /// Its name in the file.
     pub name: String,
@@ -217,11 +219,11 @@ pub struct JobRow {
     pub group: String,
     /// What is run.
     pub command: String,
-    /// What history goes by.
+    /// The key of its history.
     pub fingerprint: u64,
     /// What it asks for.
     pub demand: Demand,
-    /// Where it is.
+    /// Its state.
     #[serde(with = "state_name")]
     pub state: State,
     /// The latest attempt; 0 if there was none.
@@ -232,7 +234,7 @@ pub struct JobRow {
     pub started_us: Option<u64>,
     /// When it ended.
     pub ended_us: Option<u64>,
-    /// How far it says it is, 0 to 1.
+    /// The progress it reported, 0 to 1.
     pub progress: Option<f64>,
     /// What else is known of the latest attempt.
     pub detail: Detail,
@@ -247,7 +249,7 @@ impl JobRow {
         }
     }
 
-    /// What it was given; what it asked for, if nobody said otherwise.
+    /// What it was given; what it asked for, if nothing else is recorded.
     pub fn given(&self) -> &Demand {
         self.detail.demand.as_ref().unwrap_or(&self.demand)
     }
@@ -262,13 +264,13 @@ pub struct EventRow {
     pub job: u32,
     /// Which attempt.
     pub attempt: u32,
-    /// Where the job was then.
+    /// The state of the job then.
     #[serde(with = "state_name")]
     pub state: State,
     /// Milliseconds since 1970.
     pub at_ms: u64,
     /// Microseconds since the run began.
     pub offset_us: u64,
-    /// What else was said.
+    /// Other details.
     pub detail: Detail,
 }

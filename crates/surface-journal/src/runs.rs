@@ -1,10 +1,12 @@
-//! Where runs begin, are taken over, and end.
+//! How runs begin, are taken over by another process, and end.
+//!
+//! Room: driver.
 //!
 //! # Invariant
 //! A run that `begin` returned is on the disk with all its jobs; a `begin` that failed leaves nothing.
 //!
 //! # Why it holds
-//! Run and jobs are one transaction that is synced. The folder and its lock come first, so nobody can take the run between;
+//! Run and jobs are one transaction that is synced. The folder and its lock come first, so no other process can take the run in between;
 //! a failure removes the folder.
 
 use std::fs;
@@ -16,9 +18,9 @@ use crate::alive::Process;
 use crate::ending::end;
 use crate::history::group_fingerprint;
 use crate::stored::{now_ms, path_out};
-use crate::{JobRow, Journal, JournalError, NewRun, Options, Outcome, RunId, RunLock, Writer, place};
+use crate::{JobRow, Journal, JournalError, NewRun, Options, Outcome, RunId, RunLock, Writer, dirs};
 
-/// A run that goes on under a new process.
+/// A run that continues under a new process.
 #[derive(Debug)]
 pub struct Reopened {
     /// The right to write it.
@@ -30,32 +32,32 @@ pub struct Reopened {
 }
 
 impl Journal {
-    /// Begins a run: it is on the disk, with all its jobs queued, and in the hands of the caller.
+    /// Begins a run: it is on the disk, with all its jobs queued, and the caller holds its lock.
     ///
     /// # Errors
     /// If it cannot be written; then nothing of it is there.
     pub fn begin(&self, new: NewRun) -> Result<RunLock, JournalError> {
         let (id, folder) = self.new_folder()?;
         let begun = RunLock::take(&id, &folder, new.pid).and_then(|lock| {
-            place::make_folder(&folder.join("logs"), false)?;
+            dirs::make_folder(&folder.join("logs"), false)?;
             self.synced(|transaction| insert(transaction, &id, &new))?;
             Ok(lock)
         });
         if begun.is_err() {
-            let _ = fs::remove_dir_all(&folder); // the first error is the one to tell
+            let _ = fs::remove_dir_all(&folder); // the first error is reported
         }
         begun
     }
 
-    /// A folder nobody has makes an id nobody has.
+    /// A folder that did not exist makes an id that is not in use.
     fn new_folder(&self) -> Result<(RunId, PathBuf), JournalError> {
         let mut taken = 0;
         loop {
             let id = RunId::random(taken);
             let folder = self.folder(&id);
-            match place::make_folder(&folder, false) {
+            match dirs::make_folder(&folder, false) {
                 Ok(()) if self.seq(&id)?.is_none() => return Ok((id, folder)),
-                // A run whose folder somebody removed by hand: its logs are gone, its rows are not.
+                // The folder of a run was removed by hand: its logs are gone, its rows are not.
                 Ok(()) => taken += 1,
                 Err(JournalError::Io { source, .. })
                     if source.kind() == std::io::ErrorKind::AlreadyExists && taken < 1_000 =>
@@ -73,10 +75,10 @@ impl Journal {
     /// If there is no such run, or another process holds it.
     pub fn reopen(&self, run: &RunId, pid: u32) -> Result<Reopened, JournalError> {
         let folder = self.folder(run);
-        // Looked for before and after: a folder must not be made for a run that is not there, and a run may be pruned just now.
+        // Checked before and after: a folder must not be created for a run that does not exist, and a run may be pruned meanwhile.
         self.require(run)?;
-        place::make_folder(&folder.join("logs"), true)?;
-        place::check_owner(&folder)?;
+        dirs::make_folder(&folder.join("logs"), true)?;
+        dirs::check_owner(&folder)?;
         let lock = RunLock::take(run, &folder, pid)?;
         let seq = self.require(run)?;
         let process = Process::of(pid);
@@ -114,10 +116,10 @@ impl Journal {
     /// If the database cannot be opened once more.
     pub fn writer_with(&self, run: &RunLock, options: Options) -> Result<Writer, JournalError> {
         let seq = self.require(run.id())?;
-        Writer::start(&place::database(self.dir()), run.clone(), seq, options)
+        Writer::start(&dirs::database(self.dir()), run.clone(), seq, options)
     }
 
-    /// Says how a run ended. With a writer at work, use [`Writer::finish`], which waits for its events first.
+    /// Records how a run ended. With an active writer, use [`Writer::finish`], which waits for its events first.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -150,12 +152,12 @@ fn insert(db: &Connection, id: &RunId, new: &NewRun) -> rusqlite::Result<()> {
         "INSERT INTO jobs (run, job, name, grp, command, print, group_print, cpu_slots, ram_mb, vram_mb, named)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
     )?;
-    for (place, job) in new.jobs.iter().enumerate() {
+    for (index, job) in new.jobs.iter().enumerate() {
         let group = (!job.group.is_empty()).then(|| group_fingerprint(new.file.as_deref(), &job.group) as i64);
         let named = (!job.demand.named.is_empty()).then(|| serde_json::to_string(&job.demand.named).ok()).flatten();
         statement.execute(params![
             seq,
-            place as i64,
+            index as i64,
             job.name,
             job.group,
             job.command,

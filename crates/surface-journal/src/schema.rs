@@ -1,4 +1,6 @@
-//! The shape of the database, and how an older one becomes the present one.
+//! The schema of the database, and its migrations.
+//!
+//! Room: driver.
 //!
 //! # Invariant
 //! A database is at one of the versions in `STEPS`, completely: each step and its new number are one transaction. We never
@@ -19,12 +21,12 @@ use crate::JournalError;
 /// "Burs": SQLite keeps it in the file's header, so that we know our own.
 const APPLICATION: i32 = 0x4275_7273;
 
-/// How long one process waits for another before it says so. Inserting a million jobs takes some ten seconds.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long one process waits for another before it fails. Inserting a million jobs takes some ten seconds.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// From version n to n + 1.
 const STEPS: &[&str] = &[
-    // 1. `jobs` is what was asked for and never changes; `latest` is how it stands and is written at every move, so it is narrow.
+    // 1. `jobs` is what was asked for and never changes; `latest` is the current state and is written at every move, so it is narrow.
     "CREATE TABLE runs (
         seq INTEGER PRIMARY KEY AUTOINCREMENT,
         id TEXT NOT NULL UNIQUE,
@@ -95,7 +97,7 @@ const STEPS: &[&str] = &[
         runs INTEGER NOT NULL,
         samples BLOB NOT NULL
     );",
-    // 2. Files that jobs make, and whether they are whole; what graphics cards were used for, beside the main memory.
+    // 2. Files that jobs make, and whether they are complete; the peak of video memory, beside that of main memory.
     "CREATE TABLE outputs (
         path PRIMARY KEY,
         print INTEGER NOT NULL,
@@ -105,7 +107,7 @@ const STEPS: &[&str] = &[
         at_ms INTEGER NOT NULL
     ) WITHOUT ROWID;
     ALTER TABLE latest ADD COLUMN peak_vram_mb INTEGER;",
-    // 3. What the job that made a file read, as a number.
+    // 3. A hash of what the job that made a file had read.
     "ALTER TABLE outputs ADD COLUMN inputs INTEGER;",
 ];
 
@@ -114,14 +116,14 @@ pub(crate) fn open(file: &Path) -> Result<Connection, JournalError> {
     open_with(file, STEPS)
 }
 
-/// A file that looks like somebody else's may be one that another process is just making: it is looked at again for so long.
-const SECOND_LOOKS: Duration = Duration::from_millis(500);
+/// A file that looks like that of another program may be one that another process is just creating: it is checked again for this long.
+const RECHECK_TIMEOUT: Duration = Duration::from_millis(500);
 
 fn open_with(file: &Path, steps: &[&str]) -> Result<Connection, JournalError> {
     let begun = Instant::now();
     loop {
         match try_open(file, steps) {
-            Err(JournalError::Foreign { .. }) if begun.elapsed() < SECOND_LOOKS => {
+            Err(JournalError::Foreign { .. }) if begun.elapsed() < RECHECK_TIMEOUT => {
                 std::thread::sleep(Duration::from_millis(10));
             }
             other => return other,
@@ -132,16 +134,16 @@ fn open_with(file: &Path, steps: &[&str]) -> Result<Connection, JournalError> {
 fn try_open(file: &Path, steps: &[&str]) -> Result<Connection, JournalError> {
     let failed = |error| JournalError::sqlite(file, error);
     let mut connection = Connection::open(file).map_err(failed)?;
-    connection.busy_timeout(PATIENCE).map_err(failed)?;
-    // Before anything is written: a file that is not ours stays as it is. In one transaction: another process may be making the database just now, and half of
-    // what it did would look like somebody else's.
+    connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
+    // Before anything is written: a file that is not ours stays as it is. In one transaction: another process may be creating the database just now, and half of
+    // what it did would look like the database of another program.
     let look = connection.unchecked_transaction().map_err(failed)?;
     check_owner(&look, file, steps.len())?;
     drop(look);
     go_wal(&connection, file)?;
-    // Safe against a crash of this process at once; a `Writer` asks for the disk when it needs it.
+    // Safe against a crash of this process at once; a `Writer` syncs when it needs to.
     connection.pragma_update(None, "synchronous", "NORMAL").map_err(failed)?;
-    // After a run of many jobs the log is given back to the disk.
+    // After a run of many jobs the log is truncated.
     connection.pragma_update(None, "journal_size_limit", 16 << 20).map_err(failed)?;
     connection.set_prepared_statement_cache_capacity(32);
     migrate(&mut connection, file, steps)?;
@@ -150,7 +152,7 @@ fn try_open(file: &Path, steps: &[&str]) -> Result<Connection, JournalError> {
 
 /// Opens a database that cannot be written, as it is now.
 ///
-/// SQLite itself writes beside a database that it reads, to know of others who write. Where it cannot, what lies there is read as a file that
+/// SQLite itself writes beside a database that it reads, to know of other writers. Where it cannot, the file is read as one that
 /// does not change; and if there is a log beside it that was not yet taken over, both are copied.
 pub(crate) fn open_to_read(file: &Path) -> Result<(Connection, Option<TempDir>), JournalError> {
     let failed = |error| JournalError::sqlite(file, error);
@@ -175,7 +177,7 @@ pub(crate) fn open_to_read(file: &Path) -> Result<(Connection, Option<TempDir>),
             (Connection::open(&to).map_err(failed)?, Some(copy))
         }
     };
-    connection.busy_timeout(PATIENCE).map_err(failed)?;
+    connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
     match check_owner(&connection, file, STEPS.len())? {
         version if version == STEPS.len() => Ok((connection, copy)),
         _ => Err(JournalError::Older { file: file.to_owned() }),
@@ -221,7 +223,9 @@ fn go_wal(connection: &Connection, file: &Path) -> Result<(), JournalError> {
     loop {
         match connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0)) {
             Ok(_) => return Ok(()),
-            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && begun.elapsed() < PATIENCE => {
+            Err(error)
+                if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && begun.elapsed() < BUSY_TIMEOUT =>
+            {
                 std::thread::sleep(Duration::from_millis(2));
             }
             Err(error) => return Err(JournalError::sqlite(file, error)),
@@ -235,7 +239,7 @@ fn migrate(connection: &mut Connection, file: &Path, steps: &[&str]) -> Result<(
         return Ok(()); // the usual case takes no lock
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
-    // Again, now that nobody else can: another process may have been quicker.
+    // Again, under the lock: another process may have been quicker.
     let version = check_owner(&transaction, file, steps.len())?;
     for step in &steps[version..] {
         transaction.execute_batch(step).map_err(failed)?;

@@ -1,4 +1,6 @@
-//! How values stand in the database: paths, times, numbers and states.
+//! How values are stored in the database: paths, times, numbers and states.
+//!
+//! Room: surface.
 
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};

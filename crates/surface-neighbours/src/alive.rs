@@ -1,4 +1,6 @@
-//! Whether a process still lives.
+//! Whether a process is still alive.
+//!
+//! Room: driver.
 //!
 //! # Invariant
 //! A process is the one that was meant: its number *and* the time it started agree.
@@ -26,7 +28,7 @@ fn lives(pid: u32, start: u64) -> bool {
     process(pid).is_some_and(|process| process.start == start && !process.is_dead())
 }
 
-/// Whether the process stands still because somebody stopped it.
+/// Whether the process is stopped by a signal (Ctrl-Z).
 pub(crate) fn is_stopped(pid: u32) -> bool {
     process(pid).is_some_and(|process| process.is_stopped())
 }
@@ -39,7 +41,7 @@ pub(crate) struct Watches {
 }
 
 impl Watches {
-    /// Forgets who is not among these runs, and tells which of them are dead.
+    /// Drops the descriptors of runs that are not in the list, and returns the slots of the dead ones.
     pub(crate) fn dead(&mut self, runs: &[(usize, Record)]) -> Vec<usize> {
         if runs.is_empty() {
             self.known.clear();

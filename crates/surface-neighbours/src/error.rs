@@ -1,4 +1,6 @@
-//! Why a run cannot share.
+//! Why a run cannot share its budget.
+//!
+//! Room: values.
 
 use core::fmt;
 use std::io;
@@ -10,20 +12,20 @@ use crate::NAMED_MAX;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum JoinError {
-    /// The folder of the ledger cannot be made or opened.
+    /// The folder of the budget file cannot be created or opened.
     Folder {
         /// Which.
         path: PathBuf,
         /// Why.
         error: io::Error,
     },
-    /// The folder of the ledger belongs to somebody else.
+    /// The folder of the budget file belongs to another user.
     NotOurs {
         /// Which.
         path: PathBuf,
-        /// Who owns it.
+        /// Its owner.
         owner: u32,
-        /// Who we are.
+        /// The current user.
         user: u32,
     },
     /// Something in the folder cannot be used.
@@ -48,12 +50,12 @@ impl fmt::Display for JoinError {
             }
             Self::NotOurs { path, owner, user } => write!(
                 f,
-                "{} belongs to user {owner}, not to user {user}, so it is not used; have that user or an administrator remove it, \
+                "{} belongs to user {owner}, not to user {user}, so it is not used; ask that user or an administrator to remove it, \
                  or set XDG_RUNTIME_DIR to a folder of your own",
                 path.display()
             ),
             Self::File { path, error } => {
-                write!(f, "cannot use {}: {error}; remove it, and it is made again", path.display())
+                write!(f, "cannot use {}: {error}; remove it, and it is created again", path.display())
             }
             Self::TooManyNames { names } => {
                 write!(

@@ -1,7 +1,9 @@
-//! Memory that is really free: promised to nobody, and used by no other program.
+//! Memory that is really free: promised to no job, and used by no other program.
 //!
-//! What a job was promised and does not use yet looks free to the system, and is not. So the free memory is what the system has
-//! available, less what is promised and not used, less a reserve. It is looked up at most ten times a second, everything at
+//! Room: driver.
+//!
+//! Memory that a job was promised and does not use yet looks free to the system, but is not. So the free memory is what the system has
+//! available, less what is promised and not used, less a reserve. It is read at most ten times a second, all figures at
 //! one moment: what was available and what was used belong together.
 
 use core::fmt;
@@ -41,7 +43,7 @@ impl Memory {
         Self { sources, reserve_mb, looked_at: None, available_mb: None, resident_mb: 0, vram_mb: Vec::new() }
     }
 
-    /// Looks, unless it just did.
+    /// Reads the figures, unless they are fresh.
     pub(crate) fn look(&mut self, now: u64) {
         if self.looked_at.is_some_and(|at| now.saturating_sub(at) < FRESH_NS) {
             return;
@@ -65,7 +67,7 @@ impl Memory {
         Some(self.available_mb?.saturating_sub(unused).saturating_sub(self.reserve_mb))
     }
 
-    /// The same for a graphics card. Who uses how much of it is not asked, so it is exact only when jobs use what they were
+    /// The same for a graphics card. How much of it each process uses is not asked, so it is exact only if jobs use what they were
     /// promised, or other programs use none.
     pub(crate) fn card_free_mb(&self, id: &str, number: u64, promised: u64, others: &[(usize, Record)]) -> Option<u64> {
         let (_, total, used) = self.vram_mb.iter().find(|(known, ..)| known == id)?;
@@ -74,7 +76,7 @@ impl Memory {
     }
 }
 
-/// What is left to the system whatever jobs want: 256 MB, or a twentieth of a small machine.
+/// Memory that is left to the system whatever jobs want: 256 MB, or a twentieth of a small machine.
 pub(crate) fn usual_reserve_mb() -> u64 {
     memory_total_mb().map_or(256, |total| (total / 20).min(256))
 }

@@ -1,7 +1,9 @@
-//! What a run says about itself, in 1,024 bytes.
+//! What a run publishes about itself, in 1,024 bytes.
+//!
+//! Room: values.
 //!
 //! # Invariant
-//! Bytes that `encode` did not make are no record: torn, half-written or foreign ones are told by their checksum.
+//! Bytes that `encode` did not make are no record: torn, half-written or foreign ones fail the checksum.
 //!
 //! Checked by `a_record_torn_at_any_byte_is_none`.
 
@@ -12,7 +14,7 @@ use crate::NAMED_MAX;
 /// Bytes of a record.
 pub(crate) const BYTES: usize = 1024;
 const WORDS: usize = BYTES / 8;
-/// The name of the format, and its version: other versions keep another file.
+/// The name of the format, and its version: other versions use another file.
 const MAGIC: u64 = u64::from_le_bytes(*b"BURSARN1");
 const FIRST_NAMED: usize = 20;
 const NAMED_WORDS: usize = 4;
@@ -32,17 +34,17 @@ pub(crate) const VRAM: usize = 2;
 /// A run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Record {
-    /// Unlike any other's, also in the same process.
+    /// Unique, also within one process.
     pub(crate) id: u64,
     pub(crate) pid: u32,
-    /// When the process started: numbers of processes are used again.
+    /// When the process started: process ids are reused.
     pub(crate) start: u64,
     pub(crate) running: u64,
     pub(crate) held: Amounts,
     pub(crate) limit: Amounts,
-    /// How much of the memory it holds its jobs really use.
+    /// How much of the held memory its jobs really use.
     pub(crate) resident_mb: u64,
-    /// Whether it wants to be rung when something comes back.
+    /// Whether it wants a notification when something is given back.
     pub(crate) waits: bool,
     pub(crate) want: Option<Want>,
     pub(crate) named: Vec<Named>,
@@ -69,12 +71,12 @@ pub(crate) struct Named {
     pub(crate) limit: u64,
 }
 
-/// A name as a number. If ever two names are one number, they share one limit, which is safe.
+/// A name as a number. If two names ever have one number, they share one limit, which is safe.
 pub(crate) fn number_of(name: &str) -> u64 {
     Fnv1a::of(name.as_bytes())
 }
 
-/// A graphics card as a number: unlike that of any resource, whose names have no control characters.
+/// A graphics card as a number: different from that of any resource, since names of resources have no control characters.
 pub(crate) fn number_of_card(id: &str) -> u64 {
     number_of(&format!("\u{1}card {id}"))
 }
@@ -115,7 +117,7 @@ impl Record {
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; BYTES] = bytes.try_into().ok()?;
         if bytes[..8] != MAGIC.to_le_bytes() {
-            return None; // most often an empty place: spares the checksum
+            return None; // most often an empty slot: saves the checksum
         }
         let mut words = [0; WORDS];
         for (word, from) in words.iter_mut().zip(bytes.chunks_exact(8)) {
@@ -151,18 +153,18 @@ impl Record {
         })
     }
 
-    /// It is dead: it waits for nothing.
+    /// The run is dead: it waits for nothing.
     pub(crate) fn forget_wants(&mut self) {
         (self.waits, self.want) = (false, None);
         self.named.iter_mut().for_each(|named| named.wanted = 0);
     }
 
-    /// What it holds under this number.
+    /// How much it holds of the resource with this number.
     pub(crate) fn held_of(&self, number: u64) -> u64 {
         self.named.iter().find(|named| named.name == number).map_or(0, |named| named.held)
     }
 
-    /// Whether something that `before` held or wanted is there for others now.
+    /// Whether something that `before` held or wanted is free for others now.
     pub(crate) fn gives_back(&self, before: &Record) -> bool {
         let less = |(now, before): (&u64, &u64)| now < before;
         let named_less =
@@ -180,7 +182,7 @@ pub(crate) mod tests {
 
     #[test]
     fn names_have_the_same_number_in_every_version() {
-        // Runs of different versions meet in one ledger.
+        // Runs of different versions share one file.
         assert_eq!(number_of("licence"), 0x3192_3591_5852_50b4);
         assert_eq!(number_of_card("0"), 0x078b_e628_86b3_e302);
     }

@@ -1,12 +1,14 @@
-//! All runs of this user, as their records say.
+//! All runs of this user, from their records.
+//!
+//! Room: interface.
 
 use std::path::Path;
 use std::time::Duration;
 
 use crate::alive::Watches;
-use crate::book::Book;
+use crate::budget_file::BudgetFile;
+use crate::dir;
 use crate::error::JoinError;
-use crate::place;
 use crate::record::{CPU, RAM, Record, VRAM};
 
 /// A run on this machine.
@@ -21,7 +23,7 @@ pub struct Run {
     pub cpu_slots: u64,
     /// Memory they were promised, in MB.
     pub ram_mb: u64,
-    /// How much of it they really use, when it last looked.
+    /// How much of it they really use, as last measured.
     pub resident_mb: u64,
     /// Video memory they were promised, in MB.
     pub vram_mb: u64,
@@ -32,9 +34,9 @@ pub struct Run {
 /// The runs of this user that are alive.
 ///
 /// # Errors
-/// If the folder of the ledger is not ours, or cannot be read.
+/// If the folder of the budget file belongs to another user, or cannot be read.
 pub fn runs() -> Result<Vec<Run>, JoinError> {
-    runs_in(&place::usual())
+    runs_in(&dir::default_dir())
 }
 
 /// The runs that share in this folder.
@@ -42,8 +44,8 @@ pub fn runs() -> Result<Vec<Run>, JoinError> {
 /// # Errors
 /// As [`runs`].
 pub fn runs_in(folder: &Path) -> Result<Vec<Run>, JoinError> {
-    let mut book = Book::open(folder)?;
-    let read = book.lock().and_then(|mut page| page.read());
+    let mut file = BudgetFile::open(folder)?;
+    let read = file.lock().and_then(|mut table| table.read());
     let records = read.map_err(|error| JoinError::File { path: folder.to_owned(), error })?;
     let dead = Watches::default().dead(&records);
     let now = crate::now();

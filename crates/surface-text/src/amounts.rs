@@ -1,14 +1,17 @@
 //! Times, sizes and counts as people read them.
 //!
-//! Room: surface, pure. [`units`](crate::units) has how people write them.
+//! Room: surface.
+//!
+//! Pure: no clock, no file, no thread.
+//! [`units`](crate::units) has how people write them.
 //!
 //! # Invariant
-//! No time and no size is shown as more than it is: digits that are left out are cut off, not rounded. But for [`about`], which is a guess, and
+//! No time and no size is shown as more than it is: omitted digits are cut off, not rounded. Except [`about`], which is an estimate, and
 //! [`latency`], which is a statistic.
 
 use std::time::Duration;
 
-/// `850 µs`, `340 ms`, `2.1 s`, `41 s`, `3 min 20 s`, `2 h 5 min`, `3 d 7 h`: for times that grow while they are looked at.
+/// `850 µs`, `340 ms`, `2.1 s`, `41 s`, `3 min 20 s`, `2 h 5 min`, `3 d 7 h`: for times that grow while they are shown.
 pub fn time(time: Duration) -> String {
     let (seconds, millis) = (time.as_secs(), time.as_millis());
     match seconds {
@@ -22,7 +25,7 @@ pub fn time(time: Duration) -> String {
     }
 }
 
-/// The same with a tenth more, `1.5 ms`, `12.5 s`: for times that are compared after the end.
+/// The same with one more decimal, `1.5 ms`, `12.5 s`: for times that are compared after the end.
 pub fn measured(measured: Duration) -> String {
     match measured.as_micros() {
         0 => "0".to_owned(),
@@ -32,7 +35,7 @@ pub fn measured(measured: Duration) -> String {
     }
 }
 
-/// A time that nobody knows exactly: `~41 s`, `~3 min`, never `~0 ms`.
+/// An estimated time: `~41 s`, `~3 min`, never `~0 ms`.
 pub fn about(time: Duration) -> String {
     let seconds = time.as_millis().div_ceil(1000).max(1);
     match seconds {

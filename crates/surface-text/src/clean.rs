@@ -1,13 +1,15 @@
-//! Text of others, as it may be shown.
+//! Text from files and other programs, made safe to show.
 //!
-//! Room: surface, pure.
+//! Room: surface.
+//!
+//! Pure: no clock, no file, no thread.
 //!
 //! # Invariant
-//! What comes out of [`clean`] makes a terminal do nothing but show it.
+//! A terminal only shows what comes out of [`clean`]; nothing in it controls the terminal.
 
 use std::borrow::Cow;
 
-/// Controls, and what turns the direction of text round: a name must not look like another.
+/// Control characters, and characters that change the direction of text: a name must not look like another.
 fn is_harmful(c: char) -> bool {
     c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
@@ -21,7 +23,7 @@ fn clean_but(text: &str, is_kept: impl Fn(char) -> bool) -> Cow<'_, str> {
     }
 }
 
-/// What a terminal would act on is not sent to one.
+/// The text without characters that a terminal would act on.
 ///
 /// ```
 /// assert_eq!(surface_text::clean("a\x1b[2Jb\nc"), "a\u{fffd}[2Jb\u{fffd}c");

@@ -1,6 +1,6 @@
 //! How one value of a field is read.
 //!
-//! Room: surface. Knows fields one by one; which there are, and how they belong together, is known to those who read a kind of file.
+//! Room: surface. Knows fields one by one; knows nothing of which fields a kind of file has.
 //!
 //! # Invariant
 //! A value of the wrong type or beyond its limit gives `None` and one problem that names the value and shows a right one.
@@ -9,9 +9,9 @@ use crate::problem::{Report, Span};
 use crate::tree::{Node, Table, Value};
 use crate::units;
 
-/// A value and where it was written.
+/// A value and its location in the file.
 #[derive(Clone, Debug)]
-pub struct Spot<T> {
+pub struct Spanned<T> {
     /// Where.
     pub at: Span,
     /// What.
@@ -46,7 +46,7 @@ pub struct Values<'t> {
 }
 
 impl<'t> Values<'t> {
-    /// What was written at a place, for a message.
+    /// The text at a location, for a message.
     pub fn written(&self, at: &Span) -> String {
         units::clip(self.source.get(at.clone()).unwrap_or_default())
     }
@@ -66,7 +66,7 @@ impl<'t> Values<'t> {
             return None;
         };
         if text.contains('\0') {
-            let message = format!("`{}` has a character 0 in it, and no program can take that", field.name);
+            let message = format!("`{}` has a NUL character in it, which no program can take", field.name);
             self.report.add(&node.at, message, "remove `\\u0000`");
             return None;
         }
@@ -85,7 +85,7 @@ impl<'t> Values<'t> {
     }
 
     /// A list of texts.
-    pub fn texts<'n>(&mut self, field: &Field<'_>, node: &'n Node<'t>) -> Option<Vec<Spot<&'n str>>> {
+    pub fn texts<'n>(&mut self, field: &Field<'_>, node: &'n Node<'t>) -> Option<Vec<Spanned<&'n str>>> {
         let Value::List(items) = &node.value else {
             if let Value::Text(_) = node.value {
                 let (name, written) = (field.name, self.written(&node.at));
@@ -98,7 +98,7 @@ impl<'t> Values<'t> {
         };
         let mut texts = Vec::with_capacity(items.len());
         for item in items {
-            texts.push(Spot { at: item.at.clone(), value: self.text(field, item)? });
+            texts.push(Spanned { at: item.at.clone(), value: self.text(field, item)? });
         }
         Some(texts)
     }
@@ -121,8 +121,8 @@ impl<'t> Values<'t> {
             Ok(number) if (least..=most).contains(&number) => Some(number),
             _ => {
                 let limit =
-                    if number < i128::from(least) { format!("least is {least}") } else { format!("most is {most}") };
-                let message = format!("`{}` is {}, and the {limit}", field.name, self.written(&node.at));
+                    if number < i128::from(least) { format!("minimum is {least}") } else { format!("limit is {most}") };
+                let message = format!("`{}` is {}, but the {limit}", field.name, self.written(&node.at));
                 self.report.add(&node.at, message, format!("write a number from {least} to {most}"));
                 None
             }
@@ -139,7 +139,7 @@ impl<'t> Values<'t> {
             Value::Text(text) => match units::megabytes(text) {
                 Ok(mb) => Some(mb),
                 Err(why) => {
-                    let message = format!("`{}` is {}, which is no size: {why}", field.name, self.written(&node.at));
+                    let message = format!("`{}` is {}, which is not a size: {why}", field.name, self.written(&node.at));
                     self.report.add(&node.at, message, "write \"512 MB\", \"1.5 GiB\", or a plain number of MB");
                     None
                 }
@@ -165,7 +165,7 @@ impl<'t> Values<'t> {
         match units::millis(&text) {
             Ok(ms) => Some(ms),
             Err(why) => {
-                let message = format!("`{}` is {}, which is no duration: {why}", field.name, self.written(&node.at));
+                let message = format!("`{}` is {}, which is not a duration: {why}", field.name, self.written(&node.at));
                 self.report.add(&node.at, message, "write \"250ms\", \"10s\", \"1h30m\", or a plain number of seconds");
                 None
             }
@@ -207,7 +207,7 @@ impl<'t> Values<'t> {
     }
 
     /// Variables of an `env` table.
-    pub fn env(&mut self, field: &Field<'_>, node: &Node<'t>) -> Vec<(String, Spot<String>)> {
+    pub fn env(&mut self, field: &Field<'_>, node: &Node<'t>) -> Vec<(String, Spanned<String>)> {
         let Some(table) = self.table(field, node) else { return Vec::new() };
         let mut env = Vec::with_capacity(table.entries.len());
         for entry in &table.entries {
@@ -215,7 +215,7 @@ impl<'t> Values<'t> {
                 let message = format!("`{}` cannot be the name of a variable", units::clip(&entry.key).escape_debug());
                 self.report.add(&entry.at, message, "use letters, digits and `_`");
             } else if let Some(value) = self.scalar(field, &entry.node) {
-                env.push((entry.key.to_string(), Spot { at: entry.node.at.clone(), value }));
+                env.push((entry.key.to_string(), Spanned { at: entry.node.at.clone(), value }));
             }
         }
         env

@@ -1,12 +1,12 @@
 //! JSON as the same tree as TOML.
 //!
-//! Room: surface. Knows syntax; what a file means is for those who read the tree.
+//! Room: surface. Knows syntax; knows nothing of what a file means.
 //!
 //! # Invariant
 //! It recurses at most [`Dialect::json_depth`] deep, reads each byte a bounded number of times, and refuses a key written twice.
 //!
 //! # Why not serde_json
-//! It does not say where a value stands, and of two equal keys it keeps the last.
+//! It does not report the location of a value, and of two equal keys it keeps the last.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -20,7 +20,7 @@ struct Reader<'t> {
     dialect: Dialect,
 }
 
-struct Wrong(Span, String, &'static str);
+struct SyntaxError(Span, String, &'static str);
 
 /// Reads JSON; the first error of its syntax goes into the report.
 pub(crate) fn json<'t>(text: &'t str, dialect: &Dialect, report: &mut Report) -> Table<'t> {
@@ -29,21 +29,21 @@ pub(crate) fn json<'t>(text: &'t str, dialect: &Dialect, report: &mut Report) ->
     let table = reader.value(0).and_then(|node| {
         reader.space();
         match node.value {
-            _ if reader.at < text.len() => Err(reader.wrong("something stands after the end", "remove it")),
+            _ if reader.at < text.len() => Err(reader.error("there is text after the end", "remove it")),
             Value::Table(table) => Ok(table),
-            _ => Err(Wrong(node.at, "this is no table".to_owned(), dialect.shape)),
+            _ => Err(SyntaxError(node.at, "this is not a table".to_owned(), dialect.shape)),
         }
     });
-    table.unwrap_or_else(|Wrong(at, message, help)| {
+    table.unwrap_or_else(|SyntaxError(at, message, help)| {
         report.add(&at, message, help);
         Table::default()
     })
 }
 
 impl<'t> Reader<'t> {
-    fn wrong(&self, message: &str, help: &'static str) -> Wrong {
+    fn error(&self, message: &str, help: &'static str) -> SyntaxError {
         let length = self.text[self.at..].chars().next().map_or(0, char::len_utf8);
-        Wrong(self.at..self.at + length, message.to_owned(), help)
+        SyntaxError(self.at..self.at + length, message.to_owned(), help)
     }
 
     fn peek(&self) -> Option<u8> {
@@ -64,30 +64,30 @@ impl<'t> Reader<'t> {
         there
     }
 
-    fn value(&mut self, depth: usize) -> Result<Node<'t>, Wrong> {
+    fn value(&mut self, depth: usize) -> Result<Node<'t>, SyntaxError> {
         self.space();
         let start = self.at;
         let value = match self.peek() {
             Some(b'{' | b'[') if depth >= self.dialect.json_depth => {
-                return Err(self.wrong(DEEP, self.dialect.deep));
+                return Err(self.error(DEEP, self.dialect.deep));
             }
             Some(b'{') => Value::Table(self.table(depth)?),
             Some(b'[') => Value::List(self.list(depth)?),
             Some(b'"') => Value::Text(self.string()?),
             Some(b'-' | b'0'..=b'9') => self.number()?,
-            None => return Err(self.wrong("the file ends in the middle", self.dialect.shape)),
+            None => return Err(self.error("the file ends in the middle", self.dialect.shape)),
             Some(_) => match ["true", "false", "null"].iter().find(|word| self.text[start..].starts_with(**word)) {
                 Some(&word) => {
                     self.at += word.len();
                     if word == "null" { Value::Null } else { Value::Flag(word == "true") }
                 }
-                None => return Err(self.wrong("this is no value", "text is in double quotes")),
+                None => return Err(self.error("this is not a value", "text is in double quotes")),
             },
         };
         Ok(Node { at: start..self.at, value })
     }
 
-    fn table(&mut self, depth: usize) -> Result<Table<'t>, Wrong> {
+    fn table(&mut self, depth: usize) -> Result<Table<'t>, SyntaxError> {
         self.at += 1;
         let mut entries: Vec<Entry<'t>> = Vec::new();
         let mut seen = HashSet::new();
@@ -98,16 +98,16 @@ impl<'t> Reader<'t> {
             self.space();
             let start = self.at;
             if self.peek() != Some(b'"') {
-                return Err(self.wrong("here should be a key", "keys are in double quotes"));
+                return Err(self.error("expected a key", "keys are in double quotes"));
             }
             let key = self.string()?;
             let at = start..self.at;
             if !seen.insert(key.clone()) {
                 let message = "this key is written twice".to_owned();
-                return Err(Wrong(at, message, "remove one of the two, or give it another name"));
+                return Err(SyntaxError(at, message, "remove one of the two, or give it another name"));
             }
             if !self.eat(b':') {
-                return Err(self.wrong("here should be `:`", "a key and its value are \"key\": value"));
+                return Err(self.error("expected `:`", "a key and its value are \"key\": value"));
             }
             let node = self.value(depth + 1)?;
             entries.push(Entry { key, at, node });
@@ -115,12 +115,12 @@ impl<'t> Reader<'t> {
                 return Ok(Table { entries });
             }
             if !self.eat(b',') {
-                return Err(self.wrong("here should be `,` or `}`", "separate entries by commas"));
+                return Err(self.error("expected `,` or `}`", "separate entries by commas"));
             }
         }
     }
 
-    fn list(&mut self, depth: usize) -> Result<Vec<Node<'t>>, Wrong> {
+    fn list(&mut self, depth: usize) -> Result<Vec<Node<'t>>, SyntaxError> {
         self.at += 1;
         let mut items = Vec::new();
         if self.eat(b']') {
@@ -132,12 +132,12 @@ impl<'t> Reader<'t> {
                 return Ok(items);
             }
             if !self.eat(b',') {
-                return Err(self.wrong("here should be `,` or `]`", "separate values by commas"));
+                return Err(self.error("expected `,` or `]`", "separate values by commas"));
             }
         }
     }
 
-    fn number(&mut self) -> Result<Value<'t>, Wrong> {
+    fn number(&mut self) -> Result<Value<'t>, SyntaxError> {
         let start = self.at;
         while matches!(self.peek(), Some(b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9')) {
             self.at += 1;
@@ -150,20 +150,22 @@ impl<'t> Reader<'t> {
         }
         match text.parse::<f64>() {
             Ok(number) => Ok(Value::Decimal(number)),
-            Err(_) => {
-                Err(Wrong(start..self.at, format!("`{}` is no number", crate::units::clip(text)), "write 1 or 1.5"))
-            }
+            Err(_) => Err(SyntaxError(
+                start..self.at,
+                format!("`{}` is not a number", crate::units::clip(text)),
+                "write 1 or 1.5",
+            )),
         }
     }
 
-    fn string(&mut self) -> Result<Cow<'t, str>, Wrong> {
+    fn string(&mut self) -> Result<Cow<'t, str>, SyntaxError> {
         self.at += 1;
         let start = self.at;
         let mut owned: Option<String> = None;
         loop {
             let rest = &self.text[self.at..];
             let Some(end) = rest.find(|c: char| c == '"' || c == '\\' || c < ' ') else {
-                return Err(self.wrong("this text has no end", "close it with a double quote"));
+                return Err(self.error("this text has no end", "close it with a double quote"));
             };
             let piece = &rest[..end];
             self.at += end;
@@ -181,12 +183,12 @@ impl<'t> Reader<'t> {
                     let c = self.escape()?;
                     text.push(c);
                 }
-                _ => return Err(self.wrong("this text goes over the end of its line", "write \\n for a new line")),
+                _ => return Err(self.error("this text continues over the end of its line", "write \\n for a new line")),
             }
         }
     }
 
-    fn escape(&mut self) -> Result<char, Wrong> {
+    fn escape(&mut self) -> Result<char, SyntaxError> {
         const KNOWN: &str = "write \\\\ for a backslash; others are \\\" \\/ \\b \\f \\n \\r \\t \\uXXXX";
         let c = match self.text.as_bytes().get(self.at + 1) {
             Some(&c @ (b'"' | b'\\' | b'/')) => char::from(c),
@@ -196,26 +198,26 @@ impl<'t> Reader<'t> {
             Some(b'r') => '\r',
             Some(b't') => '\t',
             Some(b'u') => return self.unicode(KNOWN),
-            _ => return Err(self.wrong("this escape is unknown", KNOWN)),
+            _ => return Err(self.error("this escape is unknown", KNOWN)),
         };
         self.at += 2;
         Ok(c)
     }
 
     /// `\uXXXX`, or two of them for a character beyond 16 bits.
-    fn unicode(&mut self, help: &'static str) -> Result<char, Wrong> {
+    fn unicode(&mut self, help: &'static str) -> Result<char, SyntaxError> {
         let hex = |at: usize| {
             let digits = self.text.get(at..at + 6)?.strip_prefix("\\u")?;
             digits.bytes().all(|b| b.is_ascii_hexdigit()).then(|| u32::from_str_radix(digits, 16).ok())?
         };
-        let first = hex(self.at).ok_or_else(|| self.wrong("this escape is broken", help))?;
+        let first = hex(self.at).ok_or_else(|| self.error("this escape is broken", help))?;
         let (code, length) = match (first, hex(self.at + 6)) {
             (0xD800..=0xDBFF, Some(second @ 0xDC00..=0xDFFF)) => {
                 (0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00), 12)
             }
             _ => (first, 6),
         };
-        let c = char::from_u32(code).ok_or_else(|| self.wrong("this escape is half a character", help))?;
+        let c = char::from_u32(code).ok_or_else(|| self.error("this escape is half a character", help))?;
         self.at += length;
         Ok(c)
     }

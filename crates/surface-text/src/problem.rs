@@ -1,9 +1,9 @@
 //! What is wrong with a file, where, and what to write instead.
 //!
-//! Room: surface, values only.
+//! Room: values.
 //!
 //! # Invariant
-//! Every problem found is told, in the order of the file, up to a number a person reads; the rest is counted.
+//! Every problem found is reported, in the order of the file, up to a number a person reads; the rest is counted.
 //!
 //! # Why not the whole file as miette's source
 //! A problem outlives the text. It keeps its own line, so a report of a 64 MiB file is as small as any other.
@@ -26,7 +26,7 @@ const EXCERPT_BYTES: usize = 80;
 
 /// A line and a column, both from 1; columns count characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct Location {
     /// From 1.
     pub line: usize,
     /// From 1, in characters.
@@ -36,10 +36,10 @@ pub struct Place {
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The file, as it was named by whoever asked for it.
+    /// The file, as the caller named it.
     pub file: String,
-    /// Where; `None` if it is no place in the text, such as a file that is not there.
-    pub place: Option<Place>,
+    /// Where; `None` if the problem has no location in the text, such as a missing file.
+    pub location: Option<Location>,
     /// What is wrong: names the value and the limit.
     pub message: String,
     /// The way out.
@@ -50,7 +50,7 @@ pub struct Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:", self.file)?;
-        if let Some(Place { line, column }) = self.place {
+        if let Some(Location { line, column }) = self.location {
             write!(f, "{line}:{column}:")?;
         }
         write!(f, " {}; {}", self.message, self.help)
@@ -63,7 +63,7 @@ impl Problem {
     /// What it names may come from the file: nothing of that makes a terminal do anything.
     fn new(file: &str, message: &str, help: &str) -> Self {
         let (message, help) = (clean_lines(message).into_owned(), clean_lines(help).into_owned());
-        Self { file: clean(file).into_owned(), place: None, message, help, excerpt: None }
+        Self { file: clean(file).into_owned(), location: None, message, help, excerpt: None }
     }
 }
 
@@ -101,7 +101,7 @@ impl SourceCode for Excerpt {
         lines_before: usize,
         lines_after: usize,
     ) -> Result<Box<dyn SpanContents<'a> + 'a>, MietteError> {
-        // Without lines around it is asked for the place of a label, else for what to show.
+        // Without lines around it miette asks for the location of a label, otherwise for what to show.
         let from = if lines_before + lines_after == 0 { span.offset() } else { 0 };
         let before = self.text.get(..from).ok_or(MietteError::OutOfBounds)?;
         let column = self.column + before.chars().count();
@@ -111,19 +111,19 @@ impl SourceCode for Excerpt {
     }
 }
 
-/// A problem without its place and its help, which miette shows apart.
+/// A problem without its location and its help, which miette shows separately.
 #[derive(Debug)]
-struct Told<'a>(&'a Problem);
+struct Message<'a>(&'a Problem);
 
-impl fmt::Display for Told<'_> {
+impl fmt::Display for Message<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.message)
     }
 }
 
-impl std::error::Error for Told<'_> {}
+impl std::error::Error for Message<'_> {}
 
-impl Diagnostic for Told<'_> {
+impl Diagnostic for Message<'_> {
     fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
         self.0.help()
     }
@@ -155,7 +155,7 @@ pub struct Problems {
 }
 
 impl Problems {
-    /// One problem with a file that is no place in its text.
+    /// One problem with a file that has no location in its text.
     pub fn of_file(file: &str, message: impl Into<String>, help: impl Into<String>) -> Self {
         Self { list: vec![Problem::new(file, &message.into(), &help.into())], uncounted: 0 }
     }
@@ -171,7 +171,7 @@ impl Problems {
         self.list.len() + self.uncounted
     }
 
-    /// For a terminal: each problem with its line of the file, the place underlined.
+    /// For a terminal: each problem with its line of the file, the location underlined.
     pub fn pretty(&self, colour: bool) -> String {
         let theme = if colour { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
         let handler = GraphicalReportHandler::new_themed(theme).with_links(false);
@@ -180,8 +180,8 @@ impl Problems {
             if problem.excerpt.is_none() {
                 text.push_str(&format!("{}:\n", problem.file));
             }
-            // Writing into a string does not fail; should miette, the plain line says the same.
-            if handler.render_report(&mut text, &Told(problem)).is_err() {
+            // Writing into a string does not fail. If miette fails, the plain line says the same.
+            if handler.render_report(&mut text, &Message(problem)).is_err() {
                 text.push_str(&format!("{problem}\n"));
             }
         }
@@ -192,7 +192,7 @@ impl Problems {
     fn rest(&self) -> String {
         match self.uncounted {
             0 => String::new(),
-            more => format!("and {more} more problems; mend these first"),
+            more => format!("and {more} more problems; fix these first"),
         }
     }
 }
@@ -230,7 +230,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Notes what is wrong at a place, and the way out.
+    /// Notes what is wrong at a location, and the way out.
     pub fn add(&mut self, at: &Span, message: impl Into<String>, help: impl Into<String>) {
         if self.is_full() {
             self.uncounted += 1;
@@ -263,8 +263,8 @@ impl Report {
             seen = start;
             let column = String::from_utf8_lossy(&text[line_start..start]).chars().count();
             let excerpt = excerpt(file, text, line_start, start..at.end.clamp(start, text.len()), line);
-            let place = Some(Place { line: line + 1, column: column + 1 });
-            list.push(Problem { place, excerpt: Some(excerpt), ..Problem::new(file, &message, &help) });
+            let location = Some(Location { line: line + 1, column: column + 1 });
+            list.push(Problem { location, excerpt: Some(excerpt), ..Problem::new(file, &message, &help) });
         }
         Problems { list, uncounted: self.uncounted }
     }

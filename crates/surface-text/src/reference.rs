@@ -1,15 +1,17 @@
-//! What can be written in a kind of file: as text, as a page, and as a schema for editors.
+//! The reference of a kind of file: as text, as a Markdown page, and as a JSON schema for editors.
 //!
-//! Room: surface, pure. The tables belong to those who read a kind of file; here they are only written down.
+//! Room: surface.
+//!
+//! Pure. The tables belong to the readers of a kind of file; here they are only formatted.
 //!
 //! # Invariant
-//! Every entry that is handed in is in each of the three, with what it takes, its limits, what is meant without it, and an example.
+//! Every entry is in each of the three, with its values, its limits, its default, and an example.
 
 use std::fmt::Write;
 
 use serde_json::{Map, Value, json};
 
-/// What stands for a key that has to be there.
+/// What a required key has as its default.
 pub const REQUIRED: &str = "required";
 
 /// How values with units are written.
@@ -36,7 +38,7 @@ pub enum Shape {
     Size,
     /// `"10s"`, or a number of seconds.
     Duration,
-    /// One of these.
+    /// One of these words.
     Word(&'static [&'static str]),
     /// Anything.
     Any,
@@ -55,7 +57,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// ` from 1 to 64`, where there are limits that say something.
+    /// ` from 1 to 64`, if there are limits.
     pub fn limits(self) -> String {
         match self {
             Self::Whole(least, most) | Self::Wholes(least, most) if (least, most) != (i64::MIN, i64::MAX) => {
@@ -154,7 +156,7 @@ impl Reference {
             let width = part.entries.iter().map(|entry| entry.name.len()).max().unwrap_or(0);
             for entry in &part.entries {
                 let _ = writeln!(out, "  {:width$}  {}", entry.name, entry.about);
-                let without = if entry.without == REQUIRED { "" } else { "without it: " };
+                let without = if entry.without == REQUIRED { "" } else { "default: " };
                 let _ = writeln!(out, "  {:width$}    {}; {without}{}", "", entry.takes(), entry.without);
                 let _ = writeln!(out, "  {:width$}    {} = {}", "", entry.name, entry.example);
             }
@@ -178,7 +180,7 @@ impl Reference {
         for part in &self.parts {
             let _ = write!(out, "\n## `{}`\n\n{}\n", part.heading, capital(&part.about));
             if !part.entries.is_empty() {
-                out.push_str("\n| Key | Meaning | Takes | Without it | Example |\n|---|---|---|---|---|\n");
+                out.push_str("\n| Key | Meaning | Takes | Default | Example |\n|---|---|---|---|---|\n");
             }
             for entry in &part.entries {
                 let (about, takes, without) = (cell(entry.about), cell(&entry.takes()), cell(entry.without));
@@ -217,8 +219,7 @@ pub fn object<'a>(entries: impl IntoIterator<Item = &'a Entry>, more: Option<Val
 /// A schema with the description of a key, for the tooltip of an editor.
 pub fn described(entry: &Entry, mut schema: Value) -> Value {
     if let Value::Object(object) = &mut schema {
-        let text =
-            format!("{}. Without it: {}. Example: {} = {}", entry.about, entry.without, entry.name, entry.example);
+        let text = format!("{}. Default: {}. Example: {} = {}", entry.about, entry.without, entry.name, entry.example);
         object.insert("description".to_owned(), Value::String(text));
     }
     schema
@@ -257,7 +258,7 @@ mod tests {
             Reference { title: "It", intro: "a file", example: "[it]", command: "bursar help it", parts: vec![part] };
         assert!(
             all.text().contains(
-                "  size  how large | wide\n          a whole number from 1 to 9; without it: 5\n          size = 3\n"
+                "  size  how large | wide\n          a whole number from 1 to 9; default: 5\n          size = 3\n"
             ),
             "{}",
             all.text()

@@ -1,9 +1,11 @@
 //! From a file to the tree of its values.
 //!
-//! Room: surface; the only file here that looks at the disk, and it only reads.
+//! Room: driver.
+//!
+//! The only file here that reads the disk.
 //!
 //! # Invariant
-//! No more than the limit is read, also of a file without a length; what is no UTF-8, no TOML and no JSON is told with its place.
+//! No more than the limit is read, also of a file without a length; what is not UTF-8, TOML or JSON is reported with its location.
 
 use std::fs::File;
 use std::io::Read;
@@ -14,7 +16,7 @@ use crate::json::json;
 use crate::problem::{Problems, Report};
 use crate::tree::{Dialect, Table, toml};
 
-/// The bytes of a file, and its folder, absolute. One byte more than `most` is read, so that [`tree`] can tell.
+/// The bytes of a file, and its folder, absolute. One byte more than `most` is read, so that [`tree`] can detect it.
 ///
 /// # Errors
 /// Why it cannot be read; `help` says which file to name instead.
@@ -29,7 +31,7 @@ pub fn read(path: &Path, most: usize, help: &str) -> Result<(Vec<u8>, PathBuf), 
     };
     let file = File::open(path).map_err(unreadable)?;
     let mut bytes = Vec::new();
-    // One byte more than allowed tells a file that is too long, also if it has no length, as a pipe.
+    // One byte more than allowed shows that a file is too long, also if it has no length, as a pipe.
     file.take(most as u64 + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     let absolute = std::path::absolute(path).map_err(unreadable)?;
     Ok((bytes, absolute.parent().unwrap_or(Path::new("/")).to_owned()))
@@ -47,12 +49,12 @@ pub fn tree<'t>(
     dialect: &Dialect,
 ) -> Result<(Table<'t>, Values<'t>), Problems> {
     if bytes.len() > most {
-        return Err(Problems::of_file(file, format!("has more than {most} bytes, which is the most"), too_long));
+        return Err(Problems::of_file(file, format!("has more than {most} bytes, the limit"), too_long));
     }
     let ending =
         Path::new(file).extension().and_then(|ending| ending.to_str()).unwrap_or_default().to_ascii_lowercase();
     if ending == "yaml" || ending == "yml" {
-        return Err(Problems::of_file(file, "is YAML by its name, which is not read", "write it as TOML or JSON"));
+        return Err(Problems::of_file(file, "is YAML by its name, which is not supported", "write it as TOML or JSON"));
     }
     let mut report = Report::default();
     let text = match std::str::from_utf8(bytes) {

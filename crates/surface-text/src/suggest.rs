@@ -1,6 +1,6 @@
 //! "Did you mean …?"
 //!
-//! Room: surface, pure.
+//! Room: decisions.
 //!
 //! # Invariant
 //! A suggestion is one of the candidates, and close enough that a typing error explains the difference.
@@ -21,7 +21,7 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     };
     let mut best = None;
     for candidate in candidates {
-        // Of a hundred thousand candidates most are told apart by this. Few typing errors hit both ends.
+        // This filters out most of a hundred thousand candidates. Few typing errors hit both ends.
         let [start, end] = ends(candidate);
         if start != first && end != last {
             continue;

@@ -1,12 +1,12 @@
-//! What TOML and JSON have in common: values that know where they stand.
+//! What TOML and JSON have in common: a tree of values with their locations.
 //!
-//! Room: surface. Knows syntax; what a file means is for those who read the tree.
+//! Room: surface. Knows syntax; knows nothing of what a file means.
 //!
 //! # Invariant
 //! Entries of a table are in the order they were written, and no two have the same key.
 //!
 //! # Why it holds
-//! Both parsers refuse a second one; TOML's tables are sorted by the place of their keys, since the parser sorts by name.
+//! Both parsers refuse a second one; TOML's tables are sorted by the location of their keys, since the parser sorts by name.
 
 use std::borrow::Cow;
 
@@ -17,7 +17,7 @@ use toml_parser::lexer::TokenKind;
 use crate::problem::{Report, Span};
 use crate::units::clip;
 
-/// A value and its place.
+/// A value and its location.
 #[derive(Clone, Debug)]
 pub struct Node<'t> {
     /// Where it is written.
@@ -102,7 +102,7 @@ pub struct Dialect {
     pub deep: &'static str,
     /// The way out of any other error in TOML: "a line is `key = value`, …".
     pub line: &'static str,
-    /// The way out of JSON that is no table, or ends early: the smallest file.
+    /// The way out of JSON that is not a table, or ends early: the smallest file.
     pub shape: &'static str,
 }
 
@@ -119,7 +119,7 @@ pub fn toml<'t>(text: &'t str, dialect: &Dialect, report: &mut Report) -> Table<
     let mut repeated = 0..0;
     for error in errors {
         if report.is_full() {
-            report.add(&(0..0), "", ""); // counted; a look at each of a million would take its time
+            report.add(&(0..0), "", ""); // counted; checking each of a million would take long
             continue;
         }
         let at = error.span().unwrap_or(0..0);

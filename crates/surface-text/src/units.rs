@@ -1,6 +1,8 @@
 //! Sizes, durations and ranges as people write them.
 //!
-//! Room: surface, pure.
+//! Room: surface.
+//!
+//! Pure: no clock, no file, no thread.
 //!
 //! # Invariant
 //! Numbers are exact: decimals are scaled as integers, and what does not fit is refused, never wrapped or rounded down.
@@ -77,7 +79,7 @@ pub struct Range {
 }
 
 impl Range {
-    /// `None` if it is no range; else the range, or why it is a bad one.
+    /// `None` if it is not a range; else the range, or why it is a bad one.
     pub fn read(text: &str) -> Option<Result<Self, String>> {
         let (first, last) = text.split_once("..")?;
         let (first, last) = (first.trim(), last.trim_start_matches('=').trim());
@@ -109,7 +111,7 @@ impl Range {
     }
 }
 
-/// At most 40 characters of what somebody wrote, for a message.
+/// At most 40 characters of a text, for a message.
 pub fn clip(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     match line.char_indices().nth(40) {

@@ -1,4 +1,6 @@
-//! A test in a process of its own: for what is counted by the process, or ends it.
+//! A test in a process of its own: for effects that are counted by process, or that end it.
+//!
+//! Room: tests.
 
 use std::{
     env,
@@ -7,7 +9,7 @@ use std::{
 
 const INSIDE: &str = "BURSAR_TEST_ALONE";
 
-/// Runs the test of this full name again in a process of its own, and fails if that does. True in that process, where the test goes on.
+/// Runs the test of this full name again in a process of its own, and fails if that fails. Returns true in that process, where the test continues.
 ///
 /// # Panics
 /// If the process fails, or runs no test.
@@ -23,12 +25,12 @@ pub fn alone(test: &str) -> bool {
 #[track_caller]
 pub fn alone_with(test: &str, environment: &[(&str, &str)]) -> bool {
     let Some(output) = output_alone_with(test, environment) else { return true };
-    let told = all_text(&output);
-    assert!(output.status.success() && told.contains("1 passed"), "{test}, alone: {}\n{told}", output.status);
+    let printed = all_text(&output);
+    assert!(output.status.success() && printed.contains("1 passed"), "{test}, alone: {}\n{printed}", output.status);
     false
 }
 
-/// How the test of this full name ends in a process of its own. `None` in that process, where the test goes on.
+/// The result of the test of this full name in a process of its own. `None` in that process, where the test continues.
 ///
 /// # Panics
 /// If no process can be started.

@@ -1,8 +1,10 @@
 //! A library in C, for a test to load instead of the real one.
+//!
+//! Room: tests.
 
 use std::{env, path::Path, process::Command};
 
-/// Makes a shared library from one source, with the compiler that `BURSAR_TEST_CC` names, or `cc`.
+/// Builds a shared library from one source, with the compiler that `BURSAR_TEST_CC` names, or `cc`.
 ///
 /// # Panics
 /// If there is no compiler, or it refuses the source.

@@ -1,16 +1,18 @@
-//! Numbers that look random, and are the same for the same seed.
+//! Pseudo-random numbers: the same for the same seed.
+//!
+//! Room: tests.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What the state grows by: an odd number near 2^64 divided by the golden ratio.
+/// The increment of the state: an odd number near 2^64 divided by the golden ratio.
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// SplitMix64. Threads may share it: then which of them gets which number is not decided by the seed.
+/// SplitMix64. Threads may share it; then the seed does not decide which thread gets which number.
 #[derive(Debug)]
 pub struct Dice(AtomicU64);
 
 impl Dice {
-    /// Seeds that are neighbours give sequences that have nothing in common.
+    /// Neighbouring seeds give unrelated sequences.
     pub const fn new(seed: u64) -> Self {
         Self(AtomicU64::new(seed.wrapping_mul(0xD129_0B27_22C9_4F4D) ^ 0x5EED))
     }
@@ -23,23 +25,23 @@ impl Dice {
         x ^ (x >> 31)
     }
 
-    /// 0 or more, and less than `sides`; 0 if there are no sides.
+    /// From 0 to `sides` - 1; 0 if `sides` is 0.
     pub fn below(&self, sides: u64) -> u64 {
         self.throw() % sides.max(1)
     }
 
-    /// True so many times in a hundred.
+    /// True with this probability, in percent.
     pub fn chance(&self, percent: u64) -> bool {
         self.below(100) < percent
     }
 
-    /// One of several, each as likely as the others.
+    /// One of several, each with the same probability.
     pub fn one_of<T: Clone>(&self, of: &[T]) -> T {
         of[self.below(of.len() as u64) as usize].clone()
     }
 }
 
-/// The copy goes on with the same numbers.
+/// The copy continues with the same numbers.
 impl Clone for Dice {
     fn clone(&self) -> Self {
         Self(AtomicU64::new(self.0.load(Relaxed)))

@@ -1,6 +1,8 @@
-//! What the tests of several crates share.
+//! Helpers that the tests of several crates share.
 //!
-//! Only a development dependency: no crate contains it outside its tests. It has no dependency itself, so it is built wherever tests are: for a sanitizer, for
+//! Room: tests.
+//!
+//! Only a development dependency: no crate contains it outside its tests. It has no dependency itself, so it builds wherever tests do: for a sanitizer, for
 //! another architecture, for models.
 //!
 //! A test that hangs is ended by the test runner (`.config/nextest.toml`). The watchdog of [`for_seeds`] ends it sooner, and says which seed it was.
@@ -20,4 +22,4 @@ pub use dice::Dice;
 pub use memory::{proc_count, resident_bytes};
 pub use seeds::for_seeds;
 pub use until::{in_time, until, until_some};
-pub use watchdog::patience;
+pub use watchdog::test_timeout;

@@ -1,14 +1,16 @@
 //! What this process holds, as the kernel counts it. Linux only.
+//!
+//! Room: tests.
 
 use std::fs;
 
-/// Memory of this process that is in RAM.
+/// Resident memory of this process.
 ///
 /// # Panics
-/// If the kernel does not tell.
+/// If the kernel does not report it.
 pub fn resident_bytes() -> usize {
     // Not `statm`: that counts pages, and their size would have to be guessed.
-    let status = fs::read_to_string("/proc/self/status").expect("the kernel tells about processes");
+    let status = fs::read_to_string("/proc/self/status").expect("the kernel reports processes");
     let kib = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"));
     kib.and_then(|kib| kib.parse::<usize>().ok()).expect("VmRSS is a number of kB") * 1024
 }

@@ -1,12 +1,14 @@
-//! A test that is run with many seeds, and says which one to run again.
+//! A test that is run with many seeds, and prints which one to run again.
+//!
+//! Room: tests.
 
 use std::{env, ops::Range};
 
 use crate::watchdog::Watchdog;
 
-/// Runs the test of this name with each seed. A failure, and a seed that takes longer than [`patience`](crate::patience), says how to run that seed again.
+/// Runs the test of this name with each seed. A failure, or a seed that takes longer than [`test_timeout`](crate::test_timeout), prints how to run that seed again.
 ///
-/// The environment chooses others: `SEED=7` that seed alone, `SEEDS=1000` so many from the first on.
+/// The environment can choose others: `SEED=7` runs that seed alone, `SEEDS=1000` that many from the first on.
 pub fn for_seeds(test: &str, seeds: Range<u64>, body: impl Fn(u64)) {
     let package = env::var("CARGO_PKG_NAME").unwrap_or_else(|_| "PACKAGE".to_owned());
     for seed in chosen(seeds, number("SEED"), number("SEEDS")) {

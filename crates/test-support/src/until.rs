@@ -1,4 +1,6 @@
-//! Waiting that ends: with what was waited for, or with a failure that names it.
+//! Waiting with a limit: it ends with the result, or with a failure that names what was waited for.
+//!
+//! Room: tests.
 
 use std::{
     panic::resume_unwind,
@@ -7,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Waits until something holds that no event tells of.
+/// Polls until a condition holds. For conditions that no event announces.
 ///
 /// # Panics
 /// If it does not hold within the limit.
@@ -16,7 +18,7 @@ pub fn until(limit: Duration, what: &str, mut holds: impl FnMut() -> bool) {
     until_some(limit, what, || holds().then_some(()));
 }
 
-/// Asks until there is an answer.
+/// Polls until there is a value.
 ///
 /// # Panics
 /// If there is none within the limit.
@@ -32,10 +34,10 @@ pub fn until_some<T>(limit: Duration, what: &str, mut ask: impl FnMut() -> Optio
     }
 }
 
-/// Does what may wait for ever, but not for ever. A panic inside goes on outside.
+/// Runs a function that may block for ever, with a limit. A panic inside is resumed outside.
 ///
 /// # Panics
-/// If it takes longer than the limit. The thread that does it is left behind.
+/// If it takes longer than the limit. The thread that runs it is left behind.
 #[track_caller]
 pub fn in_time<T: Send + 'static>(limit: Duration, what: &str, act: impl FnOnce() -> T + Send + 'static) -> T {
     let (alive, ended) = mpsc::channel::<()>();

@@ -13,7 +13,7 @@ use sched_tasks::{
     Builder, Component, NurseryOptions, NurseryState, OnFailure, Reason, RunError, Runtime, TaskError, channel, join,
     nursery, nursery_with, run, sleep, yield_now,
 };
-use test_support::patience;
+use test_support::test_timeout;
 
 use crate::support::{spin_until, until};
 
@@ -251,7 +251,7 @@ fn reap(child: libc::pid_t) -> Option<i32> {
         if unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) } == child {
             return Some(status);
         }
-        if begun.elapsed() > patience() {
+        if begun.elapsed() > test_timeout() {
             // SAFETY: as above.
             unsafe { libc::kill(child, libc::SIGKILL) };
             return None;

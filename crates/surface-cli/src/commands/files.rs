@@ -1,4 +1,6 @@
-//! `check`, `graph`, `report`: pictures of a file or of a run.
+//! `check`, `graph`, `report`: a file or a run as text, graph or HTML.
+//!
+//! Room: surface.
 
 use std::path::{Path, PathBuf};
 
@@ -11,8 +13,8 @@ use surface_journal::report::{Facts, Limits, html};
 use crate::exit::{Exit, Failure};
 use crate::out::{json, print};
 use crate::picture::{Picture, deliver};
-use crate::problems::{Check, Wrong, invalid};
-use crate::runs::{House, is_run};
+use crate::problems::{Check, ProblemJson, invalid};
+use crate::runs::{RunResolver, is_run};
 
 /// What to draw.
 #[derive(Debug, Clone, Args)]
@@ -24,13 +26,13 @@ pub(crate) struct Graph {
     picture: Picture,
 }
 
-/// Which run to report on.
+/// The run to report on.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Report {
     /// The run: `r-7f3a`, its beginning, or `latest`
     #[arg(default_value = "latest")]
     run: String,
-    /// Where to; `-` for stdout [default: bursar-RUN.html]
+    /// Output file; `-` for stdout [default: bursar-RUN.html]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -39,7 +41,7 @@ pub(crate) struct Report {
 struct Checked<'a> {
     ok: bool,
     plan: Option<&'a Plan>,
-    problems: Vec<Wrong<'a>>,
+    problems: Vec<ProblemJson<'a>>,
 }
 
 /// `bursar check`
@@ -49,17 +51,18 @@ pub(crate) fn check(options: &Check) -> Result<Exit, Failure> {
             let refused = crate::run::check(&plan).err();
             let file = options.file.to_string_lossy();
             let message = refused.iter().map(|refused| refused.message.as_str());
-            let problems = message.map(|message| Wrong { file: &file, line: None, column: None, message, help: "" });
+            let problems =
+                message.map(|message| ProblemJson { file: &file, line: None, column: None, message, help: "" });
             json(&Checked { ok: refused.is_none(), plan: Some(&plan), problems: problems.collect() })?;
-            Ok(refused.map_or(Exit::Well, |refused| refused.exit))
+            Ok(refused.map_or(Exit::Success, |refused| refused.exit))
         }
         Ok(plan) => {
             crate::run::check(&plan)?;
             print(&graph::text(&plan))?;
-            Ok(Exit::Well)
+            Ok(Exit::Success)
         }
         Err(problems) if options.json => {
-            json(&Checked { ok: false, plan: None, problems: problems.iter().map(Wrong::of).collect() })?;
+            json(&Checked { ok: false, plan: None, problems: problems.iter().map(ProblemJson::of).collect() })?;
             Ok(Exit::BadFile)
         }
         Err(problems) => Err(invalid(&problems)),
@@ -69,11 +72,11 @@ pub(crate) fn check(options: &Check) -> Result<Exit, Failure> {
 /// `bursar graph`
 pub(crate) fn draw(options: &Graph) -> Result<Exit, Failure> {
     let path = Path::new(&options.what);
-    // A file may be called like a run; a run is never in a folder.
+    // A file may have the name of a run; a run is never a path with folders.
     let plan = if is_run(&options.what) && !path.is_file() {
-        let house = House::open()?;
-        let run = house.run(&options.what)?;
-        house.plan(&run.id)?
+        let resolver = RunResolver::open()?;
+        let run = resolver.run(&options.what)?;
+        resolver.plan(&run.id)?
     } else {
         surface_jobfile::load(path).map_err(|problems| invalid(&problems))?
     };
@@ -82,11 +85,11 @@ pub(crate) fn draw(options: &Graph) -> Result<Exit, Failure> {
 
 /// `bursar report`
 pub(crate) fn report(options: &Report) -> Result<Exit, Failure> {
-    let house = House::open()?;
-    let run = house.run(&options.run)?;
-    let jobs = house.journal_of(&run.id).jobs(&run.id)?;
-    let events = house.journal_of(&run.id).events(&run.id)?;
-    let plan = house.plan(&run.id).unwrap_or_default();
+    let resolver = RunResolver::open()?;
+    let run = resolver.run(&options.run)?;
+    let jobs = resolver.journal_of(&run.id).jobs(&run.id)?;
+    let events = resolver.journal_of(&run.id).events(&run.id)?;
+    let plan = resolver.plan(&run.id).unwrap_or_default();
     let edges: Vec<(u32, u32)> = plan
         .jobs
         .iter()
@@ -103,8 +106,8 @@ pub(crate) fn report(options: &Report) -> Result<Exit, Failure> {
     let output = options.output.clone().unwrap_or(default);
     deliver(&html, Some(&output))?;
     if output != Path::new("-") {
-        let more = if run.status == Status::Running { "; the run goes on, so it is as of now" } else { "" };
+        let more = if run.status == Status::Running { "; the run is still active, so this is a snapshot" } else { "" };
         print(&format!("{}{more}\n", output.display()))?;
     }
-    Ok(Exit::Well)
+    Ok(Exit::Success)
 }

@@ -1,4 +1,6 @@
-//! `ps`, `runs`, `show`: what goes on, what went on, and how it stands.
+//! `ps`, `runs`, `show`: active runs, all runs, and one run.
+//!
+//! Room: surface.
 
 use std::time::Duration;
 
@@ -10,21 +12,21 @@ use surface_text::amounts::ago;
 use crate::control::{JobLine, Request, RunLine, is_stopped, remove_stale};
 use crate::exit::{Exit, Failure};
 use crate::out::{json, now_ms, print, table};
-use crate::runs::{House, orphans, standing};
+use crate::runs::{RunResolver, job_status, orphans};
 use crate::view::text::{clean, counted, megabytes, time};
 
-/// Jobs of a run that `ps` shows unless it is asked for all.
+/// Jobs of a run that `ps` shows without `--all`.
 const SHOWN: usize = 20;
-/// Interrupted runs whose sockets `ps` tidies up.
+/// Interrupted runs whose sockets `ps` cleans up.
 const TIDIED: usize = 20;
 
-/// What goes on.
+/// Options of `bursar ps`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Ps {
-    /// Every job of these runs, also those that have ended
+    /// All jobs of these runs, also those that have ended
     #[arg(short, long)]
     all: bool,
-    /// An array of objects, one for each run
+    /// One JSON array, with an object for each run
     #[arg(long)]
     json: bool,
 }
@@ -32,20 +34,20 @@ pub(crate) struct Ps {
 /// Which runs.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Runs {
-    /// At most so many, newest first
+    /// At most this many, newest first
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
     limit: usize,
-    /// Only those that stand so
+    /// Only runs with this status
     #[arg(long, value_enum)]
-    status: Option<Stands>,
-    /// An array of objects, one for each run
+    status: Option<StatusFilter>,
+    /// One JSON array, with an object for each run
     #[arg(long)]
     json: bool,
 }
 
-/// How a run stands.
+/// The status of a run.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Stands {
+enum StatusFilter {
     Running,
     Paused,
     Interrupted,
@@ -68,12 +70,12 @@ pub(crate) struct Show {
     json: bool,
 }
 
-/// A run that goes on, for programs.
+/// An active run, for programs.
 #[derive(Serialize)]
 struct Live<'a> {
     #[serde(flatten)]
     run: &'a RunRow,
-    /// What the run itself says; absent if it does not answer.
+    /// What the run itself reports; absent if it does not answer.
     live: Option<&'a RunLine>,
     /// Jobs that outlived the run, which was interrupted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -89,20 +91,21 @@ struct Shown<'a> {
 
 /// `bursar ps`
 pub(crate) fn ps(options: &Ps) -> Result<Exit, Failure> {
-    let house = House::open()?;
+    let resolver = RunResolver::open()?;
     let gone = Filter { status: Some(Status::Interrupted), limit: Some(TIDIED), ..Filter::default() };
-    for run in house.runs(gone)? {
-        let _ = remove_stale(&house.journal_of(&run.id).folder(&run.id)); // a courtesy: whoever resumes it does the same
+    for run in resolver.runs(gone)? {
+        let _ = remove_stale(&resolver.journal_of(&run.id).folder(&run.id)); // optional: a resume does the same
     }
     let mut lines: Vec<(RunRow, Option<RunLine>)> = Vec::new();
-    for run in house.live()? {
+    for run in resolver.live()? {
         let limit = if options.all || options.json { None } else { Some(SHOWN) };
         let request = Request::Ps { all: options.all, limit };
-        // One that ends while we ask is simply not there.
-        let line = house.client(&run.id)?.and_then(|mut client| client.ask(request).ok()).and_then(|answer| answer.run);
+        // A run that ends while we ask is left out.
+        let line =
+            resolver.client(&run.id)?.and_then(|mut client| client.ask(request).ok()).and_then(|answer| answer.run);
         lines.push((run, line));
     }
-    let orphaned = house.orphans()?;
+    let orphaned = resolver.orphans()?;
     if options.json {
         let live = lines.iter().map(|(run, line)| Live { run, live: line.as_ref(), still_running: Vec::new() });
         let orphaned = orphaned.iter().map(|(run, jobs)| Live {
@@ -111,30 +114,30 @@ pub(crate) fn ps(options: &Ps) -> Result<Exit, Failure> {
             still_running: jobs.iter().map(|job| job.name.as_str()).collect(),
         });
         json(&live.chain(orphaned).collect::<Vec<_>>())?;
-        return Ok(Exit::Well);
+        return Ok(Exit::Success);
     }
     if lines.is_empty() && orphaned.is_empty() {
-        crate::exit::say!("bursar: no run is going on; `bursar runs` lists those that were");
+        crate::exit::say!("bursar: no run is active; `bursar runs` lists past runs");
     }
     for (run, line) in &lines {
-        print(&going_on(run, line.as_ref()))?;
+        print(&live_text(run, line.as_ref()))?;
     }
     for (run, jobs) in &orphaned {
         let (id, name, jobs) = (&run.id, clean(&run.name), orphans::names(jobs));
         print(&format!(
-            "{id}  {name}  interrupted, but jobs of it still run: {jobs}\n  \
-             `bursar run --resume {id}` goes on with them, `bursar cancel {id}` ends them\n"
+            "{id}  {name}  interrupted, but its jobs still run: {jobs}\n  \
+             `bursar run --resume {id}` continues them, `bursar cancel {id}` ends them\n"
         ))?;
     }
-    Ok(Exit::Well)
+    Ok(Exit::Success)
 }
 
-fn going_on(run: &RunRow, line: Option<&RunLine>) -> String {
+fn live_text(run: &RunRow, line: Option<&RunLine>) -> String {
     let name = clean(&run.name);
     let Some(line) = line else {
         let pid = run.pid;
         let why = match is_stopped(pid) {
-            true => format!("is stopped, as by Ctrl-Z; `kill -CONT {pid}` lets it go on"),
+            true => format!("is stopped (Ctrl-Z); `kill -CONT {pid}` continues it"),
             false => "does not answer".to_owned(),
         };
         return format!("{}  {name}  {}, but process {pid} {why}\n", run.id, run.status);
@@ -172,25 +175,25 @@ fn job_cells(job: &JobLine) -> Vec<String> {
 
 /// `bursar runs`
 pub(crate) fn runs(options: &Runs) -> Result<Exit, Failure> {
-    let house = House::open()?;
+    let resolver = RunResolver::open()?;
     let status = options.status.map(|stands| match stands {
-        Stands::Running => Status::Running,
-        Stands::Paused => Status::Paused,
-        Stands::Interrupted => Status::Interrupted,
-        Stands::Succeeded => Status::Succeeded,
-        Stands::Failed => Status::Failed,
-        Stands::Cancelled => Status::Cancelled,
+        StatusFilter::Running => Status::Running,
+        StatusFilter::Paused => Status::Paused,
+        StatusFilter::Interrupted => Status::Interrupted,
+        StatusFilter::Succeeded => Status::Succeeded,
+        StatusFilter::Failed => Status::Failed,
+        StatusFilter::Cancelled => Status::Cancelled,
     });
-    let runs = house.runs(Filter { status, limit: Some(options.limit), ..Filter::default() })?;
-    let stands = |run: RunRow| standing::of_run(house.journal_of(&run.id), run);
+    let runs = resolver.runs(Filter { status, limit: Some(options.limit), ..Filter::default() })?;
+    let stands = |run: RunRow| job_status::of_run(resolver.journal_of(&run.id), run);
     let runs: Vec<RunRow> = runs.into_iter().map(stands).collect::<Result<_, _>>()?;
     if options.json {
         json(&runs)?;
-        return Ok(Exit::Well);
+        return Ok(Exit::Success);
     }
     if runs.is_empty() {
-        crate::exit::say!("bursar: there are no such runs; start one with `bursar run FILE`");
-        return Ok(Exit::Well);
+        crate::exit::say!("bursar: no such runs; start one with `bursar run FILE`");
+        return Ok(Exit::Success);
     }
     let mut rows = vec![["RUN", "NAME", "STATUS", "DONE", "BEGAN", "TOOK", "FILE"].map(str::to_owned).to_vec()];
     let now = now_ms();
@@ -207,20 +210,20 @@ pub(crate) fn runs(options: &Runs) -> Result<Exit, Failure> {
         ]);
     }
     print(&table(&rows))?;
-    Ok(Exit::Well)
+    Ok(Exit::Success)
 }
 
 /// `bursar show`
 pub(crate) fn show(options: &Show) -> Result<Exit, Failure> {
-    let house = House::open()?;
-    let run = house.run(&options.run)?;
-    let journal = house.journal_of(&run.id);
-    let (run, jobs) = standing::of(journal, run)?;
+    let resolver = RunResolver::open()?;
+    let run = resolver.run(&options.run)?;
+    let journal = resolver.journal_of(&run.id);
+    let (run, jobs) = job_status::of(journal, run)?;
     let is_bad = |job: &&JobRow| matches!(job.state, sched_jobs::State::Failed | sched_jobs::State::Cancelled);
     let shown: Vec<&JobRow> = jobs.iter().filter(|job| !options.failed || is_bad(job)).collect();
     if options.json {
         json(&Shown { run: &run, list: &shown })?;
-        return Ok(Exit::Well);
+        return Ok(Exit::Success);
     }
     let now = now_ms();
     let mut text = format!("{}  {}  {}\n", run.id, clean(&run.name), run.status);
@@ -245,13 +248,13 @@ pub(crate) fn show(options: &Show) -> Result<Exit, Failure> {
     if let Some(file) = &run.file {
         text.push_str(&format!(", from {}", clean(&file.display().to_string())));
     }
-    text.push_str(&format!("\nlogs in {}\n\n", house.journal_of(&run.id).folder(&run.id).join("logs").display()));
+    text.push_str(&format!("\nlogs in {}\n\n", resolver.journal_of(&run.id).folder(&run.id).join("logs").display()));
     let mut rows = vec![["JOB", "STATE", "TRIES", "TOOK", "WAITED", "PEAK", "CPU", ""].map(str::to_owned).to_vec()];
     rows.extend(shown.iter().map(|job| row_cells(job)));
     text.push_str(&table(&rows));
     text.push_str(match run.status {
-        Status::Interrupted => "\nIt was interrupted; go on with ",
-        Status::Failed | Status::Cancelled => "\nTry again what did not succeed with ",
+        Status::Interrupted => "\nIt was interrupted; resume it with ",
+        Status::Failed | Status::Cancelled => "\nRetry what did not succeed with ",
         _ => "",
     });
     match run.status {
@@ -262,7 +265,7 @@ pub(crate) fn show(options: &Show) -> Result<Exit, Failure> {
         _ => {}
     }
     print(&text)?;
-    Ok(Exit::Well)
+    Ok(Exit::Success)
 }
 
 fn row_cells(job: &JobRow) -> Vec<String> {
@@ -283,7 +286,7 @@ fn row_cells(job: &JobRow) -> Vec<String> {
     ]
 }
 
-/// How long a run took, or has taken.
+/// How long a run took, or has taken so far.
 fn took(run: &RunRow, now: u64) -> String {
     let until = if run.status.is_live() { now } else { run.seen_ms };
     time(Duration::from_millis(until.saturating_sub(run.began_ms)))

@@ -1,9 +1,11 @@
 //! `bursar logs [-f] JOB`: what a job printed.
 //!
-//! One command (`bursar run -- COMMAND`) has a log for each of its streams, and each is printed to its own.
+//! Room: surface.
 //!
-//! Following looks ten times a second whether the file grew, and twice a second whether the job has ended: an ended job's file is read
-//! once more after that was seen, so its last words are never missed.
+//! One command (`bursar run -- COMMAND`) has a log for each of its streams, and each is printed to the same stream.
+//!
+//! `-f` checks ten times a second whether the file grew, and twice a second whether the job has ended. The file is read
+//! once more after the end was seen, so the last output is never missed.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
@@ -19,38 +21,38 @@ use surface_journal::{JobRow, RunRow};
 use crate::control::Request;
 use crate::exit::{Exit, Failure};
 use crate::out::print;
-use crate::runs::{Found, House, Intent};
+use crate::runs::{Found, Intent, RunResolver};
 use crate::view::log_path;
 use crate::view::text::{clean, megabytes, typed};
 
-const LOOK: Duration = Duration::from_millis(100);
-const ASK: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+const STATUS_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Whose log.
+/// Options of `bursar logs`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Options {
-    /// A job (`image[8]`); without --run, of the newest run that has it
+    /// A job (`image[8]`); without --run, in the newest run that has it
     job: String,
     /// The run: `r-7f3a`, its beginning, or `latest`
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
-    /// Go on until the job has ended, attempt after attempt
+    /// Follow until the job has ended, over all attempts
     #[arg(short, long)]
     follow: bool,
-    /// Only the last N lines of what is there already
+    /// Only the last N lines of the existing log
     #[arg(short = 'n', long, value_name = "N")]
     lines: Option<usize>,
-    /// An earlier attempt; the latest unless said otherwise
+    /// An earlier attempt [default: the latest]
     #[arg(long, value_name = "N", conflicts_with = "follow")]
     attempt: Option<u32>,
-    /// Print where the log is instead of what is in it
+    /// Print the path of the log instead of its content
     #[arg(long, conflicts_with = "follow")]
     path: bool,
 }
 
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
-    let house = House::open()?;
-    let Found { run, client, jobs } = house.find(options.run.as_deref(), Some(&options.job), Intent::Look)?;
+    let resolver = RunResolver::open()?;
+    let Found { run, client, jobs } = resolver.find(options.run.as_deref(), Some(&options.job), Intent::Look)?;
     drop(client);
     let [job] = jobs.as_slice() else {
         let message = format!(
@@ -61,7 +63,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         );
         return Err(Failure::new(Exit::Usage, message));
     };
-    let mut watched = Watched { house: &house, run, name: job.clone() };
+    let mut watched = Watched { resolver: &resolver, run, name: job.clone() };
     let row = watched.row()?;
     if options.follow {
         return follow(&mut watched, options.lines);
@@ -70,7 +72,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let path = watched.log(&row, attempt);
     if options.path {
         print(&format!("{}\n", path.display()))?;
-        return Ok(Exit::Well);
+        return Ok(Exit::Success);
     }
     match File::open(&path) {
         Ok(mut file) => {
@@ -80,7 +82,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
                 skip(&mut file, options.lines)?;
                 copy(&mut file, std::io::stderr().lock())?;
             }
-            Ok(Exit::Well)
+            Ok(Exit::Success)
         }
         Err(error) if error.kind() == ErrorKind::NotFound && row.attempt == 0 && options.attempt.is_none() => {
             let (name, why) = (clean(job), typed(&clean(job)));
@@ -89,10 +91,10 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             } else {
                 crate::exit::say!("bursar: {name} has not started yet; `bursar why {why}` says why, `-f` waits for it");
             }
-            Ok(Exit::Well)
+            Ok(Exit::Success)
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            let message = format!("there is no log of attempt {attempt} of {} (it made {})", clean(job), row.attempt);
+            let message = format!("there is no log of attempt {attempt} of {} (it had {})", clean(job), row.attempt);
             Err(Failure::not_found(format!("{message}; name another with --attempt")))
         }
         Err(error) => Err(Failure::broken(format!("cannot read {}: {error}", path.display()))),
@@ -101,17 +103,17 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
 
 /// A job whose log is read.
 struct Watched<'a> {
-    house: &'a House,
+    resolver: &'a RunResolver,
     run: RunRow,
     name: String,
 }
 
 impl Watched<'_> {
-    /// As the journal knows it, or the run itself while it goes on: the journal may be a moment behind. Its attempts are those that began.
+    /// From the journal, or from the run itself while it is active: the journal may be a moment behind. Its attempts are those that began.
     fn row(&self) -> Result<JobRow, Failure> {
-        // Asked first: what a run that does not answer any more has written is read after that.
+        // Asked first: the journal is read after that, so it has all that a run wrote before it stopped answering.
         let live = self.live()?;
-        let rows = self.house.journal_of(&self.run.id).jobs(&self.run.id)?;
+        let rows = self.resolver.journal_of(&self.run.id).jobs(&self.run.id)?;
         let row = rows.into_iter().find(|row| row.name == self.name);
         let mut row =
             row.ok_or_else(|| Failure::not_found(format!("run {} has no job `{}`", self.run.id, self.name)))?;
@@ -123,16 +125,16 @@ impl Watched<'_> {
         Ok(row)
     }
 
-    /// State and attempts, if the run goes on.
+    /// State and attempts, if the run is active.
     fn live(&self) -> Result<Option<(State, u32)>, Failure> {
-        let Some(mut client) = self.house.client(&self.run.id)? else { return Ok(None) };
+        let Some(mut client) = self.resolver.client(&self.run.id)? else { return Ok(None) };
         let Ok(answer) = client.ask(Request::Status { job: self.name.clone() }) else { return Ok(None) };
         let line = answer.job.unwrap_or_default();
         Ok(State::from_name(&line.state).map(|state| (state, line.attempts)))
     }
 
     fn log(&self, row: &JobRow, attempt: u32) -> PathBuf {
-        log_path(&self.house.journal_of(&self.run.id).folder(&self.run.id).join("logs"), row.job as usize, attempt)
+        log_path(&self.resolver.journal_of(&self.run.id).folder(&self.run.id).join("logs"), row.job as usize, attempt)
     }
 }
 
@@ -153,25 +155,26 @@ fn follow(watched: &mut Watched<'_>, lines: Option<usize>) -> Result<Exit, Failu
             file.copy()?;
         }
         if is_last {
-            return Ok(if state == State::Succeeded { Exit::Well } else { Exit::Failed });
+            return Ok(if state == State::Succeeded { Exit::Success } else { Exit::Failed });
         }
-        std::thread::sleep(LOOK);
-        if asked.elapsed() < ASK {
+        std::thread::sleep(POLL_INTERVAL);
+        if asked.elapsed() < STATUS_INTERVAL {
             continue;
         }
         asked = Instant::now();
         let (now, attempts) = match watched.live()? {
             Some(live) => live,
             None => {
-                // Looked at before the row: a run that does not answer any more may still write its last events.
-                let has_run_ended = !watched.house.journal_of(&watched.run.id).run(&watched.run.id)?.status.is_live();
+                // Checked before the row is read: a run that does not answer any more may still write its last events.
+                let has_run_ended =
+                    !watched.resolver.journal_of(&watched.run.id).run(&watched.run.id)?.status.is_live();
                 let row = watched.row()?;
                 if has_run_ended && !row.state.is_terminal() {
                     if let Some(file) = &mut file {
                         file.copy()?;
                     }
                     crate::exit::say!(
-                        "bursar: run {} does not go on; `bursar run --resume {}` continues it",
+                        "bursar: run {} is not active any more; `bursar run --resume {}` continues it",
                         watched.run.id,
                         watched.run.id
                     );
@@ -191,14 +194,14 @@ fn follow(watched: &mut Watched<'_>, lines: Option<usize>) -> Result<Exit, Failu
     }
 }
 
-/// What an attempt prints: both streams, or standard error apart.
+/// The logs of an attempt: both streams in one, or standard error in its own.
 struct Streams {
     out: File,
     err: Option<File>,
 }
 
 impl Streams {
-    /// At their last lines. `None` if there is no log.
+    /// Opens them at their last lines. `None` if there is no log.
     fn open(path: &Path, lines: Option<usize>) -> Result<Option<Streams>, Failure> {
         let Ok(mut out) = File::open(path) else { return Ok(None) };
         let mut err = File::open(path.with_extension("err")).ok();
@@ -229,7 +232,7 @@ fn skip(file: &mut File, lines: Option<usize>) -> Result<(), Failure> {
         (&mut *file).take(at - from).read_to_end(&mut block).map_err(broken)?;
         for (index, _) in block.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n') {
             let after = from + index as u64 + 1;
-            // The end of the last line begins no other.
+            // No line begins after the end of the last line.
             if is_end && after == end {
                 continue;
             }
@@ -245,12 +248,12 @@ fn skip(file: &mut File, lines: Option<usize>) -> Result<(), Failure> {
     file.seek(SeekFrom::Start(if lines == 0 { end } else { 0 })).map(drop).map_err(broken)
 }
 
-/// Prints the rest of a file as it is. Where a long log was cut, says so.
+/// Prints the rest of a file. Where a long log was cut, it says so.
 fn copy(file: &mut File, mut out: impl Write) -> Result<(), Failure> {
     match copy_data(file, &mut out).and_then(|()| out.flush()) {
         Ok(()) => Ok(()),
-        // Whoever read it has had enough.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(Exit::Well as i32),
+        // The reader has closed the pipe.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(Exit::Success as i32),
         Err(error) => Err(Failure::broken(format!("cannot copy the log: {error}"))),
     }
 }
@@ -260,8 +263,8 @@ fn copy_data(file: &mut File, out: &mut impl Write) -> std::io::Result<()> {
         let at = file.stream_position()?;
         let data = match seek(&*file, rustix::fs::SeekFrom::Data(at)) {
             Ok(data) => data,
-            Err(Errno::NXIO) => return Ok(()), // the end; the place is as before
-            // A file system that knows no holes.
+            Err(Errno::NXIO) => return Ok(()), // the end; the position is as before
+            // A file system without holes.
             Err(_) => return std::io::copy(file, out).map(drop),
         };
         if data > at {

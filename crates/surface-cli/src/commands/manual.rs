@@ -1,4 +1,6 @@
-//! `bursar help`: of a command, of a kind of file, or of events.
+//! `bursar help`: the help of a command, of a kind of file, or of events.
+//!
+//! Room: surface.
 
 use clap::{Args, Command};
 use surface_text::reference::Reference;
@@ -17,7 +19,7 @@ pub(crate) struct Options {
     #[arg(long, conflicts_with = "markdown")]
     json: bool,
 
-    /// With a kind of file, or events: as a page
+    /// With a kind of file, or events: as Markdown
     #[arg(long)]
     markdown: bool,
 }
@@ -30,12 +32,12 @@ pub(crate) fn help(options: &Options, mut top: Command) -> Result<Exit, Failure>
         ["flowfile"] => return file(options, &surface_flowfile::reference(), surface_flowfile::schema),
         ["events"] if options.markdown => {
             print("<!-- Written by `bursar help events --markdown`. Do not edit. -->\n\n")?;
-            return print(event::HELP).map(|()| Exit::Well);
+            return print(event::HELP).map(|()| Exit::Success);
         }
-        ["events"] if !options.json => return print(event::HELP).map(|()| Exit::Well),
+        ["events"] if !options.json => return print(event::HELP).map(|()| Exit::Success),
         _ if options.json || options.markdown => {
             return Err(Failure::usage(
-                "--json and --markdown are for `bursar help jobfile` and `bursar help flowfile`; of events there is a page",
+                "--json and --markdown are for `bursar help jobfile` and `bursar help flowfile`; --markdown also for `bursar help events`",
             ));
         }
         _ => {}
@@ -45,14 +47,14 @@ pub(crate) fn help(options: &Options, mut top: Command) -> Result<Exit, Failure>
     for (depth, word) in words.iter().enumerate() {
         let so_far = words[..depth].join(" ");
         at = at.find_subcommand_mut(word).ok_or_else(|| {
-            let place = if so_far.is_empty() { "`bursar help`" } else { so_far.as_str() };
+            let source = if so_far.is_empty() { "`bursar help`" } else { so_far.as_str() };
             Failure::usage(format!(
-                "there is no `{word}`; {place} lists what there is, besides jobfile, flowfile and events"
+                "there is no command `{word}`; {source} lists all commands; other topics are jobfile, flowfile and events"
             ))
         })?;
     }
     print(&at.render_long_help().to_string())?;
-    Ok(Exit::Well)
+    Ok(Exit::Success)
 }
 
 fn file(options: &Options, reference: &Reference, schema: fn() -> String) -> Result<Exit, Failure> {
@@ -61,5 +63,5 @@ fn file(options: &Options, reference: &Reference, schema: fn() -> String) -> Res
         Options { markdown: true, .. } => reference.markdown(),
         _ => reference.text(),
     })?;
-    Ok(Exit::Well)
+    Ok(Exit::Success)
 }

@@ -1,6 +1,8 @@
-//! Everything but `run`: what looks at runs, changes them, and draws them.
+//! All commands but `run` and `flow`: they show runs, change them, and draw them.
 //!
-//! Room: surface. Each command is a function of its arguments that prints and gives an exit code.
+//! Room: surface.
+//!
+//! Each command is a function of its arguments that prints and gives an exit code.
 
 pub(crate) mod files;
 pub(crate) mod list;
@@ -15,7 +17,7 @@ use clap_complete::Shell;
 
 use crate::exit::{Exit, Failure};
 
-/// For which shell.
+/// Options of `bursar completions`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Completions {
     /// bash, elvish, fish, powershell or zsh
@@ -27,5 +29,5 @@ pub(crate) fn completions(options: &Completions, mut command: clap::Command) -> 
     let mut script = Vec::new();
     clap_complete::generate(options.shell, &mut command, "bursar", &mut script);
     crate::out::print(&String::from_utf8_lossy(&script))?;
-    Ok(Exit::Well)
+    Ok(Exit::Success)
 }

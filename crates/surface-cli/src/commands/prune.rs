@@ -1,10 +1,12 @@
-//! `prune`: forgets old runs, or only their logs.
+//! `prune`: removes old runs, or only their logs.
+//!
+//! Room: surface.
 //!
 //! # Invariant
-//! A run that goes on, that could be resumed, or whose jobs still run is never touched unless it was asked for.
+//! A run that is active, that could be resumed, or whose jobs still run is never removed unless the options ask for it.
 //!
 //! # Why it holds
-//! The journal takes the lock of a run before it removes anything of it, and a keeper that lives holds that of its record.
+//! The journal takes the lock of a run before it removes anything of it, and a live keeper holds the lock of its record.
 
 use std::fs;
 use std::path::Path;
@@ -17,30 +19,30 @@ use surface_text::amounts;
 
 use crate::exit::{Exit, Failure};
 use crate::out::{json, now_ms, print};
-use crate::runs::keepers_home;
+use crate::runs::keepers_dir;
 
-/// What to forget.
+/// Options of `bursar prune`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Options {
-    /// Runs whose last sign of life is older, as `30d` or `12h`
+    /// Remove runs whose last activity is older than this, as `30d` or `12h`
     #[arg(long, value_name = "AGE", value_parser = age_ms)]
     older: Option<u64>,
-    /// All but so many of the newest
+    /// Remove all but this many of the newest runs
     #[arg(long, value_name = "N")]
     keep: Option<usize>,
-    /// The oldest, until all runs together take no more than this on the disk, as `2GB`
+    /// Remove the oldest runs, until all runs together take no more disk space than this, as `2GB`
     #[arg(long, value_name = "SIZE", value_parser = size_mb)]
     size: Option<u64>,
-    /// Only their logs: the runs stay known
+    /// Remove only their logs, and keep the runs
     #[arg(long)]
     logs: bool,
-    /// Also runs that were interrupted and could be resumed
+    /// Also remove runs that were interrupted and could be resumed
     #[arg(long)]
     interrupted: bool,
-    /// Say what would go, and remove nothing
+    /// Print what would be removed, and remove nothing
     #[arg(long)]
     dry_run: bool,
-    /// One object
+    /// One JSON object
     #[arg(long)]
     json: bool,
 }
@@ -54,12 +56,12 @@ fn size_mb(text: &str) -> Result<u64, String> {
 }
 
 #[derive(Serialize)]
-struct Gone {
+struct Pruned {
     runs: Vec<String>,
     bytes: u64,
-    /// Interrupted, and kept because nobody asked for them to go.
+    /// Interrupted, and kept because `--interrupted` was not given.
     interrupted: usize,
-    /// Chosen, but a process has them, or their jobs still run.
+    /// Chosen, but a process runs them, or their jobs still run.
     busy: Vec<String>,
     dry_run: bool,
 }
@@ -67,38 +69,38 @@ struct Gone {
 /// `bursar prune`
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if options.older.is_none() && options.keep.is_none() && options.size.is_none() {
-        let message = "say which runs are to go: --older 30d, --keep 100 or --size 2GB; with several, each chooses";
+        let message = "choose runs with --older 30d, --keep 100 or --size 2GB; with several, a run that one of them chooses is removed";
         return Err(Failure::usage(message));
     }
     let (journal, chosen) = open(options)?;
-    let mut gone = Gone { runs: Vec::new(), bytes: 0, interrupted: 0, busy: Vec::new(), dry_run: options.dry_run };
+    let mut pruned = Pruned { runs: Vec::new(), bytes: 0, interrupted: 0, busy: Vec::new(), dry_run: options.dry_run };
     if !options.interrupted {
         let kept = Filter { status: Some(Status::Interrupted), ..Filter::default() };
-        gone.interrupted = journal.runs(kept)?.len();
+        pruned.interrupted = journal.runs(kept)?.len();
     }
     for (run, bytes) in chosen {
         let is_gone = !is_busy(&journal, &run)
             && (options.dry_run
                 || if options.logs { journal.remove_logs(&run.id)? } else { journal.remove(&run.id)? });
         if is_gone {
-            gone.runs.push(run.id.to_string());
-            gone.bytes += bytes;
+            pruned.runs.push(run.id.to_string());
+            pruned.bytes += bytes;
         } else {
-            gone.busy.push(run.id.to_string());
+            pruned.busy.push(run.id.to_string());
         }
     }
-    if !gone.runs.is_empty() && !options.dry_run && !options.logs {
+    if !pruned.runs.is_empty() && !options.dry_run && !options.logs {
         journal.compact()?;
     }
     if options.json {
-        json(&gone)?;
+        json(&pruned)?;
     } else {
-        print(&told(&gone, options.logs))?;
+        print(&summary(&pruned, options.logs))?;
     }
-    Ok(Exit::Well)
+    Ok(Exit::Success)
 }
 
-/// The journal, and what is to go. On a full disk, where the journal cannot even be opened, logs go first.
+/// The journal, and the runs to remove. On a full disk, where the journal cannot be opened, logs are removed first.
 fn open(options: &Options) -> Result<(Journal, Vec<(RunRow, u64)>), Failure> {
     let dir = Journal::default_dir()?;
     match Journal::open(&dir) {
@@ -122,12 +124,12 @@ fn open(options: &Options) -> Result<(Journal, Vec<(RunRow, u64)>), Failure> {
     }
 }
 
-/// Whether jobs of a run still run: they need its folder, and their ends are told there.
+/// Whether jobs of a run still run: they need its folder, and their ends are recorded there.
 fn is_busy(journal: &Journal, run: &RunRow) -> bool {
-    Keepers::inspect(&keepers_home(&journal.folder(&run.id))).map_or(true, |seen| seen.is_busy())
+    Keepers::inspect(&keepers_dir(&journal.folder(&run.id))).map_or(true, |seen| seen.is_busy())
 }
 
-/// The runs that a rule chooses, oldest first, with the bytes that would go.
+/// The runs that a rule chooses, oldest first, with their sizes.
 fn chosen(journal: &Journal, options: &Options) -> Result<Vec<(RunRow, u64)>, Failure> {
     let now = now_ms();
     let bytes_of = |run: &RunRow| {
@@ -156,7 +158,7 @@ fn chosen(journal: &Journal, options: &Options) -> Result<Vec<(RunRow, u64)>, Fa
     Ok(chosen)
 }
 
-/// What a folder takes; links are not followed.
+/// The size of a folder; links are not followed.
 fn bytes(folder: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(folder) else { return 0 };
     let size = |entry: fs::DirEntry| match entry.metadata() {
@@ -167,20 +169,20 @@ fn bytes(folder: &Path) -> u64 {
     entries.flatten().map(size).sum()
 }
 
-fn told(gone: &Gone, logs: bool) -> String {
-    let count = gone.runs.len();
+fn summary(pruned: &Pruned, logs: bool) -> String {
+    let count = pruned.runs.len();
     let runs = amounts::counted(count, "run");
     let what = if logs { format!("the logs of {runs}") } else { runs };
-    let done = if gone.dry_run { "would remove" } else { "removed" };
-    let mut text = format!("{done} {what}, {}\n", amounts::bytes(gone.bytes));
-    if !gone.busy.is_empty() {
-        text.push_str(&format!("kept {}: their jobs still run\n", gone.busy.join(", ")));
+    let done = if pruned.dry_run { "would remove" } else { "removed" };
+    let mut text = format!("{done} {what}, {}\n", amounts::bytes(pruned.bytes));
+    if !pruned.busy.is_empty() {
+        text.push_str(&format!("kept {}: their jobs still run\n", pruned.busy.join(", ")));
     }
-    match gone.interrupted {
+    match pruned.interrupted {
         0 => {}
-        1 => text.push_str("kept 1 run that was interrupted and can be resumed; with --interrupted it goes, too\n"),
+        1 => text.push_str("kept 1 run that was interrupted and can be resumed; --interrupted removes it, too\n"),
         count => text.push_str(&format!(
-            "kept {count} runs that were interrupted and can be resumed; with --interrupted they go, too\n"
+            "kept {count} runs that were interrupted and can be resumed; --interrupted removes them, too\n"
         )),
     }
     text

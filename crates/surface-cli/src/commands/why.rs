@@ -1,4 +1,6 @@
-//! `bursar why JOB`: what it waits for, what it needs, who holds it, when it may start.
+//! `bursar why JOB`: what it waits for, what it needs, which jobs hold it, when it may start.
+//!
+//! Room: surface.
 
 use std::time::Duration;
 
@@ -10,16 +12,16 @@ use surface_journal::{JobRow, RunRow, Status};
 use crate::control::{AskError, Request, Unanswered};
 use crate::exit::{Exit, Failure};
 use crate::out::{json, print};
-use crate::runs::{Found, House, Intent, orphans, standing};
+use crate::runs::{Found, Intent, RunResolver, job_status, orphans};
 use crate::view::text::{clean, megabytes, time, typed};
 
-/// Of a group, so many are explained.
+/// Limit of jobs explained in a group.
 const EXPLAINED: usize = 20;
 
-/// About which job.
+/// Options of `bursar why`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Options {
-    /// A job (`image[8]`) or a group (`image`); without --run, of the newest run that has it
+    /// A job (`image[8]`) or a group (`image`); without --run, in the newest run that has it
     job: String,
     /// The run: `r-7f3a`, its beginning, or `latest`
     #[arg(long, value_name = "RUN")]
@@ -38,19 +40,19 @@ struct Answer<'a> {
 }
 
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
-    let house = House::open()?;
+    let resolver = RunResolver::open()?;
     let run = options.run.as_deref();
     // With --run, the word is a job even if it looks like a run.
-    let Found { mut run, mut client, jobs } = house.find(run, Some(&options.job), Intent::Look)?;
+    let Found { mut run, mut client, jobs } = resolver.find(run, Some(&options.job), Intent::Look)?;
     if jobs.is_empty() {
         let message = format!("`{}` is a run; name one of its jobs: `bursar show {}` lists them", options.job, run.id);
         return Err(Failure::new(Exit::Usage, message));
     }
     let mut rows = Vec::new();
     if client.is_none() {
-        (run, rows) = standing::of(house.journal_of(&run.id), run)?;
+        (run, rows) = job_status::of(resolver.journal_of(&run.id), run)?;
     }
-    let orphans = if client.is_some() { Vec::new() } else { orphans::of(house.journal_of(&run.id), &run)? };
+    let orphans = if client.is_some() { Vec::new() } else { orphans::of(resolver.journal_of(&run.id), &run)? };
     for job in jobs.iter().take(EXPLAINED) {
         let live = match &mut client {
             Some(client) => match client.ask(Request::Why { job: job.clone() }) {
@@ -64,7 +66,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             Some(answer) => answer,
             None => {
                 let row = rows.iter().find(|row| row.name == *job);
-                let row = row.ok_or_else(|| Failure::broken(format!("run {} has just ended; ask again", run.id)))?;
+                let row = row.ok_or_else(|| Failure::broken(format!("run {} has just ended; try again", run.id)))?;
                 let why = match orphans.iter().any(|orphan| orphan.name == row.name) {
                     true => outlived(&run, row),
                     false => remembered(&run, row),
@@ -81,21 +83,21 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if jobs.len() > EXPLAINED && !options.json {
         print(&format!("… and {} more of `{}`; name one\n", jobs.len() - EXPLAINED, clean(&options.job)))?;
     }
-    Ok(Exit::Well)
+    Ok(Exit::Success)
 }
 
-/// The answer for a job that goes on without its run.
+/// The answer for a job that still runs without its run.
 fn outlived(run: &RunRow, row: &JobRow) -> String {
     let (name, id) = (&row.name, &run.id);
     let process = row.detail.pid.map(|pid| format!(" (process {pid})")).unwrap_or_default();
     format!(
-        "{name} does not wait: it still runs{process}, though its run was interrupted. `bursar run --resume {id}` goes on with it, \
+        "{name} does not wait: it still runs{process}, though its run was interrupted. `bursar run --resume {id}` continues it, \
          `bursar cancel {id} {}` ends it",
         typed(name)
     )
 }
 
-/// The answer for a run that does not go on.
+/// The answer for a run that is not active.
 fn remembered(run: &RunRow, row: &JobRow) -> String {
     let name = &row.name;
     let resume = format!("bursar run --resume {}", run.id);
@@ -109,15 +111,19 @@ fn remembered(run: &RunRow, row: &JobRow) -> String {
             parts.extend(row.detail.peak_vram_mb.map(|mb| format!("and {} of VRAM", megabytes(mb))));
             format!("{name} does not wait: it succeeded {}", parts.join(" ")).trim_end().to_owned()
         }
-        State::Failed => format!("{name} does not wait: it failed{error}. Try it again with `{resume} --retry-failed`"),
+        State::Failed => format!("{name} does not wait: it failed{error}. Retry it with `{resume} --retry-failed`"),
         State::Cancelled => {
-            format!("{name} does not wait: it was cancelled{error}. Try it again with `{resume} --retry-failed`")
+            format!("{name} does not wait: it was cancelled{error}. Retry it with `{resume} --retry-failed`")
         }
         _ if run.status == Status::Interrupted && row.detail.error.is_some() => {
-            format!("{name} waits for the run, which was interrupted when the job ran{error}. Go on with `{resume}`")
+            format!(
+                "{name} waits for the run, which was interrupted while the job ran{error}. Resume it with `{resume}`"
+            )
         }
         state if run.status == Status::Interrupted => {
-            format!("{name} waits for the run, which was interrupted when the job was {state}. Go on with `{resume}`")
+            format!(
+                "{name} waits for the run, which was interrupted while the job was {state}. Resume it with `{resume}`"
+            )
         }
         state => format!("{name} is {state}, and run {} is {} but does not answer", run.id, run.status),
     }

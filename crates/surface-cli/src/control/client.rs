@@ -1,4 +1,6 @@
-//! The other commands' side of the socket.
+//! The client side of the control socket.
+//!
+//! Room: driver.
 
 use std::io::{self, BufReader, ErrorKind, Write};
 use std::os::unix::net::UnixStream;
@@ -9,21 +11,21 @@ use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::Pid;
 
-use super::place;
-use super::wire::{Answer, Asked, Line, REPLY_BYTES_MAX, Refusal, Reply, Request, VERSION, read_line};
+use super::socket;
+use super::wire::{Answer, Line, REPLY_BYTES_MAX, Refusal, Reply, Request, RequestLine, VERSION, read_line};
 use crate::exit::{Exit, Failure};
 
-/// A connection to a run or a flow that goes on.
+/// A connection to an active run or flow.
 pub(crate) struct Client {
-    /// As people call it: `run r-7f3a`.
+    /// Its name in messages: `run r-7f3a`.
     of: String,
     stream: BufReader<UnixStream>,
 }
 
-/// A request without the answer that was hoped for.
+/// A request that failed.
 #[derive(Debug)]
 pub(crate) struct AskError {
-    /// Who was asked: `run r-7f3a`.
+    /// The run or flow: `run r-7f3a`.
     pub(crate) of: String,
     pub(crate) why: Unanswered,
 }
@@ -31,9 +33,9 @@ pub(crate) struct AskError {
 /// Why there is no answer.
 #[derive(Debug)]
 pub(crate) enum Unanswered {
-    /// It said no.
+    /// It refused.
     Refused(Refusal),
-    /// It ended, or hung up, before it answered.
+    /// It ended, or closed the connection, before it answered.
     Gone,
     /// Its process is stopped, and will not answer before it is continued.
     Stopped(Pid),
@@ -41,8 +43,8 @@ pub(crate) enum Unanswered {
     Io(io::Error),
 }
 
-/// How long an answer may take before it is looked whether the other side is stopped.
-const SILENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
+/// How long to wait for an answer before checking whether the other process is stopped.
+const PEER_CHECK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 
 impl std::fmt::Display for AskError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -50,10 +52,10 @@ impl std::fmt::Display for AskError {
         match &self.why {
             Unanswered::Refused(refusal) => write!(f, "{of}: {}", refusal.message),
             Unanswered::Stopped(pid) => {
-                write!(f, "process {pid}, which has {of}, is stopped, as by Ctrl-Z; `kill -CONT {pid}` lets it go on")
+                write!(f, "process {pid} of {of} is stopped (Ctrl-Z); `kill -CONT {pid}` continues it")
             }
-            Unanswered::Gone => write!(f, "{of} ended before it answered; ask again"),
-            Unanswered::Io(error) => write!(f, "the connection to {of} broke: {error}; ask again"),
+            Unanswered::Gone => write!(f, "{of} ended before it answered; try again"),
+            Unanswered::Io(error) => write!(f, "the connection to {of} broke: {error}; try again"),
         }
     }
 }
@@ -82,27 +84,27 @@ impl From<io::Error> for Unanswered {
 }
 
 impl Client {
-    /// Connects to the run or flow in `folder`, which people call `of`. `None` if no process serves it.
+    /// Connects to the run or flow in `folder`, called `of` in messages. `None` if no process serves it.
     ///
     /// # Errors
     /// If the system refuses.
     pub(crate) fn connect(folder: &Path, of: impl Into<String>) -> io::Result<Option<Client>> {
         let of = of.into();
-        Ok(place::connect(folder)?.map(|stream| Client { of, stream: BufReader::new(stream) }))
+        Ok(socket::connect(folder)?.map(|stream| Client { of, stream: BufReader::new(stream) }))
     }
 
-    /// Asks, and waits for the answer: as long as it takes to do it.
+    /// Sends a request, and waits until it is done and answered.
     ///
     /// # Errors
-    /// If the other side says no, or is gone.
+    /// If the other side refuses, or is gone.
     pub(crate) fn ask(&mut self, request: Request) -> Result<Answer, AskError> {
         self.answer(request).map_err(|why| AskError { of: self.of.clone(), why })
     }
 
     fn answer(&mut self, request: Request) -> Result<Answer, Unanswered> {
-        let mut line = serde_json::to_vec(&Asked { v: VERSION, request }).map_err(io::Error::from)?;
+        let mut line = serde_json::to_vec(&RequestLine { v: VERSION, request }).map_err(io::Error::from)?;
         line.push(b'\n');
-        self.check_peer()?; // else it would do later what was given up
+        self.check_peer()?; // otherwise it would do later what was given up
         self.stream.get_mut().write_all(&line)?;
         let line = self.line()?;
         let reply: Reply = serde_json::from_slice(&line).map_err(io::Error::from)?;
@@ -113,13 +115,13 @@ impl Client {
         }
     }
 
-    /// The next event, after `Subscribe`. `None` when the run is over. For programs; no command of ours listens.
+    /// The next event, after `Subscribe`. `None` when the run has ended. For programs; no command of ours subscribes.
     #[cfg(test)]
     pub(crate) fn event(&mut self) -> Option<serde_json::Value> {
         serde_json::from_slice(&self.line().ok()?).ok()
     }
 
-    /// Waits until there is something to read; not for a process that cannot write.
+    /// Waits until there is something to read. Fails if the other process is stopped.
     fn await_reply(&self) -> Result<(), Unanswered> {
         if !self.stream.buffer().is_empty() {
             return Ok(());
@@ -127,7 +129,7 @@ impl Client {
         let stream = self.stream.get_ref();
         loop {
             let mut polled = [PollFd::new(stream, PollFlags::IN)];
-            match poll(&mut polled, Some(&SILENCE)) {
+            match poll(&mut polled, Some(&PEER_CHECK_INTERVAL)) {
                 Ok(0) => {}
                 Err(Errno::INTR) => continue,
                 _ => return Ok(()), // an error shows when it is read
@@ -148,16 +150,16 @@ impl Client {
             Line::Whole => Ok(line),
             Line::End => Err(Unanswered::Gone),
             Line::TooLong => {
-                let error = io::Error::new(ErrorKind::InvalidData, "a reply of more than a gigabyte");
+                let error = io::Error::new(ErrorKind::InvalidData, "the reply is longer than 1 GiB");
                 Err(Unanswered::Io(error))
             }
         }
     }
 }
 
-/// Whether a process runs no instruction until it is continued.
+/// Whether a process is stopped by a signal.
 pub(crate) fn is_stopped(pid: impl std::fmt::Display) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // Behind the name, which may hold anything.
+    // After the name, which may contain anything.
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
 }

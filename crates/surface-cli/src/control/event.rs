@@ -1,6 +1,8 @@
-//! What happened, for programs: an object a line, of runs and flows alike. `--json` prints them, and who subscribes at a socket gets them.
+//! Events for programs: one JSON object a line, of runs and flows alike. `--json` prints them, and subscribers of a socket get them.
 //!
-//! Room: surface, values only. This is an interface: fields and words are added, never changed. [`HELP`] is its documentation.
+//! Room: values.
+//!
+//! This is an interface: fields and words are added, never changed. [`HELP`] is its documentation.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -15,11 +17,11 @@ use super::lines::{FlowLine, Totals};
 pub(crate) const HELP: &str = "\
 # Events
 
-`bursar run --json` and `bursar flow run --json` print an object a line, and so does the socket of a run after `subscribe`.
+`bursar run --json` and `bursar flow run --json` print one JSON object a line, and so does the socket of a run after `subscribe`.
 
 Every event has `v` (1), `at_ms` (since the run or flow began), `event`, and `run` or `flow`: its id, as in `r-7f3a` and `f-7f3a`.
 
-| event | of | has besides |
+| event | of | other fields |
 |---|---|---|
 | `run_started` | a run | `name`, `pid`, `jobs`: how many |
 | `flow_started` | a flow | `name`, `pid`, `nodes`, `edges`: how many |
@@ -28,27 +30,27 @@ Every event has `v` (1), `at_ms` (since the run or flow began), `event`, and `ru
 | `progress` | a job | `job`, `done`: from 0 to 1 |
 | `waiting` | a job | `job`, `why` |
 | `retrying` | a job | `job`, `attempt`, `error`, `ran_ms`, `after_ms`: the pause before the next attempt, `log` |
-| `succeeded` | a job | `job`, `attempt`, `ran_ms`: absent if it had been done before |
+| `succeeded` | a job | `job`, `attempt`, `ran_ms`: absent if the job was up to date |
 | `failed`, `cancelled` | a job | `job`, `attempt`, `error`, `ran_ms`, `log` |
-| `failed` | a node | `node`, `error`: the latest, `errors`: how many until now |
+| `failed` | a node | `node`, `error`: the latest, `errors`: how many so far |
 | `printed` | a flow | `text`: a line of a node that prints |
-| `stats` | a flow | `stats`: everything counted, once a second if anything moved |
-| `said` | both | `text`: what people are told meanwhile |
+| `stats` | a flow | `stats`: all counters, once a second if anything changed |
+| `said` | both | `text`: a message for people |
 | `run_ended` | a run | `outcome`: succeeded, failed or interrupted; `ran_ms`; how many jobs: `succeeded`, `failed`, `cancelled` |
 | `flow_ended` | a flow | `outcome`: done, stopped, late, failed, lost, interrupted or killed; `ran_ms`; `error`; `stats`; how many messages: \
 `put`, `delivered`, `lost`, `failed`, `unwanted`, `unconnected`, `held`, `dropped`, `replaced`, `coalesced`, `waiting`; `errors` |
 
-What is not known is left out. At a socket an event has no `ran_ms` and no `log`, and `missed` says how many were lost until now because they were read too slowly.
+Unknown fields are left out. Over a socket an event has no `ran_ms` and no `log`, and `missed` is how many events were lost so far because they were read too slowly.
 ";
 
-/// An event with everything there is to say about it.
+/// An event with all its fields.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct Event<'a> {
     pub(crate) v: u32,
     pub(crate) at_ms: u64,
     pub(crate) event: &'static str,
     #[serde(flatten)]
-    pub(crate) of: Option<&'a Of>,
+    pub(crate) of: Option<&'a Subject>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) name: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -73,7 +75,7 @@ pub(crate) struct Event<'a> {
     pub(crate) ran_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<Cow<'a, str>>,
-    /// In a count of messages there are `errors`, too, and never both.
+    /// Counts of messages have `errors`, too; an event never has both.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) errors: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,22 +94,22 @@ pub(crate) struct Event<'a> {
     pub(crate) missed: Option<u64>,
 }
 
-/// Whose event it is: the id of a run or of a flow.
+/// The subject of an event: the id of a run or of a flow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Of {
+pub(crate) enum Subject {
     Run(String),
     Flow(String),
 }
 
-impl Of {
+impl Subject {
     pub(crate) fn id(&self) -> &str {
-        let (Of::Run(id) | Of::Flow(id)) = self;
+        let (Subject::Run(id) | Subject::Flow(id)) = self;
         id
     }
 }
 
-/// What it came to: so many jobs of a run, or messages of a flow.
+/// The counts at the end: jobs of a run, or messages of a flow.
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
 pub(crate) enum Counts {
@@ -124,7 +126,7 @@ impl<'a> Event<'a> {
         Event { v: 1, at_ms: at.as_millis() as u64, event, ..Event::default() }
     }
 
-    /// What happened to a job. `None` for what nobody needs to know.
+    /// An event of a job. `None` for events that are not published.
     pub(crate) fn of_job(at: Duration, job: impl Into<Cow<'a, str>>, what: What) -> Option<Event<'a>> {
         let mut event = Event::new(at, name(what)?);
         event.job = Some(job.into());

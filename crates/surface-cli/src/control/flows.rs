@@ -1,12 +1,12 @@
-//! Where flows that go on are found: `flows/f-7f3a/control.sock` in the state directory.
+//! Where active flows are found: `flows/f-7f3a/control.sock` in the state directory.
 //!
-//! Room: surface.
+//! Room: driver.
 //!
 //! # Invariant
-//! Under the lock of the folder, a flow that goes on has a socket that answers; what has none was left by a process that is gone.
+//! Under the lock of the folder, an active flow has a socket that answers; a folder without one was left by a process that is gone.
 //!
 //! # Why it holds
-//! A flow makes its folder and opens its socket under the lock, and whoever tidies up holds it, too. The kernel lets go of the lock of a
+//! A flow creates its folder and opens its socket under the lock, and cleaning up holds it, too. The kernel releases the lock of a
 //! process that dies.
 
 use std::fs::{self, DirBuilder, File};
@@ -18,11 +18,11 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 use surface_journal::Journal;
 
-use super::place::{self, LETTERS};
-use super::{Client, Served, remove_stale};
+use super::socket::{self, LETTERS};
+use super::{Client, ServerHandle, remove_stale};
 use crate::exit::Failure;
 
-/// A name for a flow: `f-7f3a`.
+/// A random id for a flow: `f-7f3a`.
 pub(crate) fn new_id() -> String {
     // The keys of a `RandomState` come from the system and differ each time.
     let mut bits = RandomState::new().build_hasher().finish();
@@ -36,14 +36,14 @@ pub(crate) fn new_id() -> String {
 
 /// Whether a word is the name of a flow, or the beginning of one.
 pub(crate) fn is_id(word: &str) -> bool {
-    place::is_id("f-", 4, word)
+    socket::is_id("f-", 4, word)
 }
 
-/// The folder and the socket of a flow that goes on. Dropped, they are gone.
+/// The folder and the socket of an active flow. Dropping it removes both.
 #[must_use = "a socket that is dropped is closed"]
 pub(crate) struct FlowSocket {
     folder: PathBuf,
-    served: Option<Served>,
+    served: Option<ServerHandle>,
 }
 
 impl FlowSocket {
@@ -51,7 +51,7 @@ impl FlowSocket {
     ///
     /// # Errors
     /// If the state directory cannot be used.
-    pub(crate) fn open(id: &str, serve: impl FnOnce(&Path) -> io::Result<Served>) -> io::Result<FlowSocket> {
+    pub(crate) fn open(id: &str, serve: impl FnOnce(&Path) -> io::Result<ServerHandle>) -> io::Result<FlowSocket> {
         let flows = flows().map_err(|failure| io::Error::other(failure.message))?;
         DirBuilder::new().recursive(true).mode(0o700).create(&flows)?;
         let _lock = lock(&flows)?;
@@ -66,23 +66,23 @@ impl FlowSocket {
 impl Drop for FlowSocket {
     fn drop(&mut self) {
         self.served = None;
-        let _ = fs::remove_dir(&self.folder); // somebody who tidied up may have been quicker
+        let _ = fs::remove_dir(&self.folder); // another process may have cleaned it up
     }
 }
 
-/// A flow that goes on, and a connection to it.
+/// An active flow, and a connection to it.
 pub(crate) struct Live {
     pub(crate) id: String,
     pub(crate) client: Client,
 }
 
-/// The flows that go on. What dead ones left is removed.
+/// The active flows. What dead ones left is removed.
 ///
 /// # Errors
 /// If the system refuses.
 pub(crate) fn live() -> Result<Vec<Live>, Failure> {
     let flows = flows()?;
-    let at = |error: io::Error| Failure::broken(format!("cannot look at {}: {error}", flows.display()));
+    let at = |error: io::Error| Failure::broken(format!("cannot read {}: {error}", flows.display()));
     let entries = match fs::read_dir(&flows) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         other => other.map_err(at)?,
@@ -95,7 +95,7 @@ pub(crate) fn live() -> Result<Vec<Live>, Failure> {
         match Client::connect(&folder, format!("flow {id}")).map_err(at)? {
             Some(client) => live.push(Live { id: id.to_owned(), client }),
             None => {
-                // It ends just now, or died without tidying up.
+                // It is just ending, or it died without cleaning up.
                 let _ = remove_stale(&folder);
                 let _ = fs::remove_dir(&folder);
             }

@@ -1,6 +1,8 @@
-//! A run and its jobs, a flow and its nodes and edges, as they stand at a moment.
+//! Snapshots of a run and its jobs, and of a flow and its nodes and edges.
 //!
-//! Room: surface, values only. They are said over sockets and printed as JSON: fields are added, never changed.
+//! Room: values.
+//!
+//! They are sent over sockets and printed as JSON: fields are added, never changed.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -9,7 +11,7 @@ use bursar::flow::{EdgeStats, NodeStats, Stats};
 use sched_jobs::State;
 use serde::{Deserialize, Serialize};
 
-/// A run, as `ps` tells it.
+/// A run, as in `ps`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct RunLine {
@@ -26,7 +28,7 @@ pub(crate) struct RunLine {
     pub(crate) more: usize,
 }
 
-/// A job, as `ps` tells it.
+/// A job, as in `ps`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct JobLine {
@@ -72,9 +74,9 @@ pub(crate) struct NodeLine {
     pub(crate) emitted: u64,
     pub(crate) errors: u64,
     pub(crate) retries: u64,
-    /// Messages it took that came to nothing: its program was gone, or the flow was over.
+    /// Messages it took and lost: its program was gone, or the flow had ended.
     pub(crate) lost: u64,
-    /// Messages it took that its program did not want: it ended well without them.
+    /// Messages it took that its program did not read: it ended successfully without them.
     pub(crate) unwanted: u64,
     /// Messages it emitted to an output without an edge.
     pub(crate) unconnected: u64,
@@ -112,7 +114,7 @@ pub(crate) struct EdgeLine {
 }
 
 impl FlowLine {
-    /// What the flow `id` counted until now.
+    /// What the flow `id` has counted so far.
     pub(crate) fn of(id: &str, stats: Stats) -> FlowLine {
         let fed: HashSet<&str> = stats.edges.iter().filter_map(|edge| fed_by(&edge.id)).collect();
         let sources: Vec<bool> = stats.nodes.iter().map(|node| !fed.contains(node.id.as_str())).collect();
@@ -131,13 +133,13 @@ impl FlowLine {
         Duration::from_millis(self.elapsed_ms)
     }
 
-    /// What became of all messages that were put on edges; see [`Totals`]. What a node took and lost, did not want, failed at or has not finished with was not delivered.
+    /// What happened to all messages that were put on edges; see [`Totals`]. A message that a node took and lost, did not want, failed at or has not finished was not delivered.
     pub(crate) fn totals(&self) -> Totals {
         let sum = |of: fn(&EdgeLine) -> u64| self.edges.iter().map(of).sum::<u64>();
         let count = |of: fn(&NodeLine) -> u64| self.nodes.iter().map(of).sum::<u64>();
         let (lost, unwanted, held) = (count(|node| node.lost), count(|node| node.unwanted), count(|node| node.held));
         let failed = count(|node| node.failed);
-        // What a source could not read came by no edge.
+        // What a source could not read was on no edge.
         let unread = count(|node| if node.source { node.lost } else { 0 });
         let undelivered = lost - unread + unwanted + held + failed;
         Totals {
@@ -184,7 +186,7 @@ impl NodeLine {
     }
 }
 
-/// A flow, added up: `put = delivered + lost + failed + unwanted + held + dropped + replaced + coalesced + waiting`, but for lines that a source could not read, which are lost and were put nowhere.
+/// The totals of a flow: `put = delivered + lost + failed + unwanted + held + dropped + replaced + coalesced + waiting`. Lines that a source could not read are not in this sum: they are lost and were put on no edge.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Totals {
     pub(crate) put: u64,

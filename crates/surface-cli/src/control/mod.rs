@@ -1,31 +1,31 @@
-//! Live control of runs and flows: a unix socket in the folder of each, for its owner only; and what programs are told of them.
+//! Live control of runs and flows: a unix socket in the folder of each, for its owner only; and events for programs.
 //!
 //! Room: surface.
 //!
-//! - `wire.rs`: what is said; the documentation of the protocol. `lines.rs`: how a run or a flow stands; `event.rs`: what happened.
-//! - `place.rs`: where the socket is, and who may use it; `flows.rs`: where flows that go on are found.
-//! - `server.rs`: who is served; `desk.rs`: what a run answers; `client.rs`: the side of the other commands.
+//! - `wire.rs`: the protocol and its documentation. `lines.rs`: snapshots of a run or a flow; `event.rs`: events.
+//! - `socket.rs`: the path of the socket, and who may use it; `flows.rs`: where active flows are found.
+//! - `server.rs`: accepts clients; `controller.rs`: how a run answers; `client.rs`: the side of the other commands.
 //!
 //! ```text
 //! let served = control::serve(lock.folder(), "r-7f3a", jobs.clone(), runner)?;   // until it is dropped
 //! ```
 
 mod client;
-mod desk;
+mod controller;
 pub(crate) mod event;
 pub(crate) mod flows;
 mod lines;
-mod place;
 mod server;
+mod socket;
 #[cfg(test)]
 mod tests;
 mod wire;
 
 pub(crate) use self::client::{AskError, Client, Unanswered, is_stopped};
-pub(crate) use self::desk::{Pace, Runner, serve};
+pub(crate) use self::controller::{Pace, Runner, serve};
 pub(crate) use self::lines::{EdgeLine, FlowLine, JobLine, NodeLine, RunLine, Totals, losses};
-pub(crate) use self::place::{is_id, remove_stale};
-pub(crate) use self::server::{Desk, Served, open};
+pub(crate) use self::server::{Controller, ServerHandle, open};
+pub(crate) use self::socket::{is_id, remove_stale};
 pub(crate) use self::wire::{Answer, Refusal, Request, Target};
 
 impl Target {

@@ -1,17 +1,19 @@
-//! A socket that is served: who may come, how many, how long they may keep us.
+//! The server of a control socket: who may connect, how many, and how long.
 //!
-//! Room: surface. Threads around a [`Desk`]; what is answered is its matter.
+//! Room: driver.
+//!
+//! Threads around a [`Controller`], which answers the requests.
 //!
 //! # Invariants
 //! - Whatever clients do, memory and threads stay bounded.
-//! - When [`Served`] is gone, so is the socket, and nothing of it holds the desk any more.
+//! - When [`ServerHandle`] is dropped, the socket is gone, and nothing holds the controller any more.
 //!
 //! # Why they hold
-//! At most [`CLIENTS`] are served, each by a thread of its own that reads lines of bounded length and gives up on a client which sends or reads
+//! At most [`CLIENTS`] are served, each by a thread of its own that reads lines of bounded length and disconnects a client that sends or reads
 //! nothing for a while.
-//! Dropping `Served` shuts down the listener, which wakes its thread, and every stream, which wakes theirs (first for reading only, so that
+//! Dropping `ServerHandle` shuts down the listener, which wakes its thread, and every stream, which wakes theirs (first for reading only, so that
 //! the last answers are sent; `a_client_gets_the_answer_to_the_request_that_ended_the_run`), and waits for all that are still
-//! counted; a thread that is no longer counted has let go of everything before.
+//! counted; a thread that is no longer counted has dropped everything before.
 
 use std::collections::HashMap;
 use std::io::{self, BufReader, ErrorKind, Write};
@@ -25,78 +27,78 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::place;
+use super::socket;
 use super::wire::{self, Answer, Line, REQUEST_BYTES_MAX, Refusal, Reply, Request};
 
 /// Clients at a time.
 pub(crate) const CLIENTS: usize = 32;
-/// A client that sends nothing for so long is hung up on.
-const SILENCE: Duration = Duration::from_secs(60);
-/// A client that takes nothing for so long is hung up on.
-const STUCK: Duration = Duration::from_secs(5);
-/// At the end, clients have so long to take their answers.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// A client that sends nothing for this long is disconnected.
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
+/// A client that reads nothing for this long is disconnected.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
+/// At the end, clients have this long to read their answers.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Who answers.
-pub(crate) trait Desk: Send + Sync {
-    /// Does what a client wants, or says why not. What takes long looks at `closing`: then the socket is being closed.
+/// Answers requests.
+pub(crate) trait Controller: Send + Sync {
+    /// Does what a client asks for, or refuses. A long request checks `closing`: then the socket is being closed.
     ///
     /// # Errors
-    /// If it cannot be granted.
-    fn grant(&self, request: Request, closing: &AtomicBool) -> Result<Answer, Refusal>;
+    /// If it is refused.
+    fn respond(&self, request: Request, closing: &AtomicBool) -> Result<Answer, Refusal>;
 
-    /// Tells a client every event from now on, until either side hangs up.
+    /// Sends a client every event from now on, until either side closes the connection.
     ///
     /// # Errors
     /// If the client does not take one.
     fn subscribe(&self, client: &mut dyn Write, closing: &AtomicBool) -> io::Result<()> {
-        say(client, &Reply::from(self.grant(Request::Subscribe, closing)))
+        send_line(client, &Reply::from(self.respond(Request::Subscribe, closing)))
     }
 }
 
-/// A socket that is served. Dropped, it is gone.
+/// A socket that is served. Dropping it closes the socket.
 #[must_use = "a socket that is dropped is closed"]
-pub(crate) struct Served {
-    hall: Arc<Hall>,
+pub(crate) struct ServerHandle {
+    server: Arc<Server>,
     listener: UnixListener,
     socket: PathBuf,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Lets `desk` answer whoever comes to the socket in `folder`.
+/// Lets `controller` answer the clients of the socket in `folder`.
 ///
 /// # Errors
 /// If the socket cannot be opened.
-pub(crate) fn open(folder: &Path, desk: Arc<dyn Desk>) -> io::Result<Served> {
-    let listener = place::listen(folder)?;
-    let hall = Arc::new(Hall { desk, clients: Arc::default(), closing: AtomicBool::new(false) });
-    let (ours, door) = (hall.clone(), listener.try_clone()?);
-    let thread = std::thread::Builder::new().name("control".into()).spawn(move || accept(&ours, &door))?;
-    Ok(Served { hall, listener, socket: place::socket(folder), thread: Some(thread) })
+pub(crate) fn open(folder: &Path, controller: Arc<dyn Controller>) -> io::Result<ServerHandle> {
+    let listener = socket::listen(folder)?;
+    let server = Arc::new(Server { controller, clients: Arc::default(), closing: AtomicBool::new(false) });
+    let (ours, listening) = (server.clone(), listener.try_clone()?);
+    let thread = std::thread::Builder::new().name("control".into()).spawn(move || accept(&ours, &listening))?;
+    Ok(ServerHandle { server, listener, socket: socket::socket_path(folder), thread: Some(thread) })
 }
 
-impl Drop for Served {
+impl Drop for ServerHandle {
     fn drop(&mut self) {
-        self.hall.closing.store(true, SeqCst);
-        let _ = std::fs::remove_file(&self.socket); // if somebody else did, it is gone as well
+        self.server.closing.store(true, SeqCst);
+        let _ = std::fs::remove_file(&self.socket); // it may be gone already
         let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both); // wakes `accept`
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        for client in self.hall.clients.part().into_values() {
+        for client in self.server.clients.close().into_values() {
             let _ = client.thread.map(JoinHandle::join);
         }
     }
 }
 
 /// What all threads of a socket share.
-struct Hall {
-    desk: Arc<dyn Desk>,
+struct Server {
+    controller: Arc<dyn Controller>,
     clients: Arc<Clients>,
     closing: AtomicBool,
 }
 
-/// Apart from the hall, so that a thread can let go of the hall before it is no longer counted.
+/// Apart from the server, so that a thread can drop the server before it is no longer counted.
 #[derive(Default)]
 struct Clients {
     all: Mutex<HashMap<u64, Client>>,
@@ -113,14 +115,14 @@ impl Clients {
         self.left.notify_all();
     }
 
-    /// Takes no more requests and lets everybody have the answer to the last one: what was asked for may be what ended the run.
-    /// Gives those who did not take it in time; they are hung up on.
-    fn part(&self) -> HashMap<u64, Client> {
+    /// Takes no more requests and lets every client read the answer to its last one, which may be the one that ended the run.
+    /// Returns the clients that did not read it in time; they are disconnected.
+    fn close(&self) -> HashMap<u64, Client> {
         let all = self.lock();
         for client in all.values() {
             let _ = client.stream.shutdown(Shutdown::Read);
         }
-        let waited = self.left.wait_timeout_while(all, FAREWELL, |all| !all.is_empty());
+        let waited = self.left.wait_timeout_while(all, CLOSE_TIMEOUT, |all| !all.is_empty());
         let mut all = waited.unwrap_or_else(PoisonError::into_inner).0;
         for client in all.values() {
             let _ = client.stream.shutdown(Shutdown::Both);
@@ -131,45 +133,45 @@ impl Clients {
 
 struct Client {
     stream: UnixStream,
-    /// Put there when it has started; the client may have gone by then.
+    /// Set when it has started; the client may be gone by then.
     thread: Option<JoinHandle<()>>,
 }
 
-fn accept(hall: &Arc<Hall>, listener: &UnixListener) {
+fn accept(server: &Arc<Server>, listener: &UnixListener) {
     for number in 0.. {
         let stream = match listener.accept() {
             Ok((stream, _)) => stream,
-            Err(_) if hall.closing.load(SeqCst) => return,
+            Err(_) if server.closing.load(SeqCst) => return,
             Err(error) if error.kind() == ErrorKind::InvalidInput => return,
-            // Out of descriptors, most likely: somebody else must give some back.
+            // Probably out of file descriptors: wait until some are closed.
             Err(_) => {
                 std::thread::sleep(Duration::from_millis(100));
                 continue;
             }
         };
-        if hall.closing.load(SeqCst) {
+        if server.closing.load(SeqCst) {
             return;
         }
-        // A client that cannot be set up, or is not ours, is hung up on.
-        let _ = welcome(hall, number, stream);
+        // A client that cannot be set up, or belongs to another user, is disconnected.
+        let _ = add_client(server, number, stream);
     }
 }
 
-fn welcome(hall: &Arc<Hall>, number: u64, mut stream: UnixStream) -> io::Result<()> {
-    stream.set_read_timeout(Some(SILENCE))?;
-    stream.set_write_timeout(Some(STUCK))?;
-    if !place::is_ours(&stream)? {
+fn add_client(server: &Arc<Server>, number: u64, mut stream: UnixStream) -> io::Result<()> {
+    stream.set_read_timeout(Some(READ_TIMEOUT))?;
+    stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
+    if !socket::is_ours(&stream)? {
         return Ok(());
     }
-    let mut clients = hall.clients.lock();
+    let mut clients = server.clients.lock();
     if clients.len() >= CLIENTS {
-        let message = format!("{CLIENTS} clients are being served, which is the most; try again when one has gone");
-        return say(&mut stream, &Reply::error("busy", message));
+        let message = format!("{CLIENTS} clients are connected, the limit; try again later");
+        return send_line(&mut stream, &Reply::error("busy", message));
     }
     clients.insert(number, Client { stream: stream.try_clone()?, thread: None });
-    let ours = hall.clone();
+    let ours = server.clone();
     let spawned = std::thread::Builder::new().name("control-client".into()).spawn(move || {
-        let _ = ours.converse(&stream); // however it ended, it is over
+        let _ = ours.serve_client(&stream); // the connection has ended, with or without an error
         let _ = stream.shutdown(Shutdown::Both);
         let clients = ours.clients.clone();
         drop(ours);
@@ -183,14 +185,14 @@ fn welcome(hall: &Arc<Hall>, number: u64, mut stream: UnixStream) -> io::Result<
 }
 
 /// Sends a line.
-pub(crate) fn say(client: &mut (impl Write + ?Sized), reply: &impl Serialize) -> io::Result<()> {
+pub(crate) fn send_line(client: &mut (impl Write + ?Sized), reply: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(reply)?;
     line.push(b'\n');
     client.write_all(&line)
 }
 
-impl Hall {
-    fn converse(&self, stream: &UnixStream) -> io::Result<()> {
+impl Server {
+    fn serve_client(&self, stream: &UnixStream) -> io::Result<()> {
         let mut reader = BufReader::new(stream);
         let mut writer = stream;
         let mut line = Vec::new();
@@ -199,18 +201,18 @@ impl Hall {
                 Line::Whole => {}
                 Line::End => return Ok(()),
                 Line::TooLong => {
-                    let message = format!("the request has more than {REQUEST_BYTES_MAX} bytes, which is the most");
-                    return say(&mut writer, &Reply::error("too_long", message));
+                    let message = format!("the request has more than {REQUEST_BYTES_MAX} bytes, the limit");
+                    return send_line(&mut writer, &Reply::error("too_long", message));
                 }
             }
             let answer = match wire::parse(&line) {
-                Ok(Request::Subscribe) => return self.desk.subscribe(&mut writer, &self.closing),
-                Ok(request) => self.desk.grant(request, &self.closing),
+                Ok(Request::Subscribe) => return self.controller.subscribe(&mut writer, &self.closing),
+                Ok(request) => self.controller.respond(request, &self.closing),
                 Err(refusal) => Err(refusal),
             };
-            // Whoever speaks another version is hung up on.
+            // A client with another version is disconnected.
             let is_stranger = answer.as_ref().is_err_and(|refusal| refusal.kind == wire::WRONG_VERSION);
-            say(&mut writer, &Reply::from(answer))?;
+            send_line(&mut writer, &Reply::from(answer))?;
             if is_stranger {
                 return Ok(());
             }

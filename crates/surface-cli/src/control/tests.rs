@@ -1,4 +1,6 @@
 //! A run and its clients, friendly and hostile, over a real socket.
+//!
+//! Room: tests.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -11,15 +13,15 @@ use std::sync::{Arc, Mutex};
 use sched_jobs::{Ctx, Job, JobError, Jobs, State};
 use tempfile::TempDir;
 
-use super::desk::SUBSCRIBERS;
-use super::place::{connect, listen, remove_stale, socket};
+use super::controller::SUBSCRIBERS;
 use super::server::CLIENTS;
+use super::socket::{connect, listen, remove_stale, socket_path};
 use super::wire::REQUEST_BYTES_MAX;
-use super::{AskError, Client, Request, Runner, Served, Target, Unanswered, serve};
+use super::{AskError, Client, Request, Runner, ServerHandle, Target, Unanswered, serve};
 
-/// A run with one job `long`, which runs until it is let go or cancelled, `next`, which needs it, and `bad`, which failed.
+/// A run with one job `long`, which runs until it is released or cancelled, `next`, which needs it, and `bad`, which failed.
 struct Run {
-    served: Option<Served>,
+    served: Option<ServerHandle>,
     jobs: Jobs,
     folder: TempDir,
     let_go: Sender<()>,
@@ -94,7 +96,7 @@ fn refusal(result: Result<impl std::fmt::Debug, AskError>) -> (String, String) {
 }
 
 #[test]
-fn a_client_sees_what_goes_on_and_why() {
+fn a_client_sees_what_runs_and_why_the_rest_waits() {
     let run = a_run();
     let mut client = run.client();
     let line = client.ask(Request::Ps { all: false, limit: None }).unwrap().run.unwrap();
@@ -108,31 +110,31 @@ fn a_client_sees_what_goes_on_and_why() {
     assert_eq!(why.text.as_deref(), Some("next waits for long (running)"));
     let bad = client.ask(status("bad")).unwrap().job.unwrap();
     assert_eq!((bad.state.as_str(), bad.attempts, bad.error.as_deref()), ("failed", 1, Some("exited with 3")));
-    let nobody = refusal(client.ask(Request::Why { job: "nobody".into() }));
-    assert_eq!(nobody, ("unknown_job".into(), "there is no job `nobody`".into()));
+    let unknown = refusal(client.ask(Request::Why { job: "unknown".into() }));
+    assert_eq!(unknown, ("unknown_job".into(), "there is no job `unknown`".into()));
 }
 
 #[test]
 fn a_client_pauses_resumes_and_retries() {
     #[derive(Default)]
-    struct Told(AtomicBool);
-    impl Runner for Told {
+    struct Paused(AtomicBool);
+    impl Runner for Paused {
         fn run_paused(&self, paused: bool) {
             self.0.store(paused, SeqCst);
         }
     }
-    let told = Arc::new(Told::default());
-    let run = a_run_with(told.clone());
+    let paused = Arc::new(Paused::default());
+    let run = a_run_with(paused.clone());
     let mut client = run.client();
     client.ask(Request::Pause(of("long"))).unwrap();
-    assert_eq!(run.jobs.status("long").unwrap().state, State::Paused, "the answer comes when it stands still");
-    assert!(!told.0.load(SeqCst), "one job is not the run");
+    assert_eq!(run.jobs.status("long").unwrap().state, State::Paused, "the answer comes when it is paused");
+    assert!(!paused.0.load(SeqCst), "one job is not the run");
     client.ask(Request::Resume(of("long"))).unwrap();
     client.ask(Request::Pause(Target::default())).unwrap();
     assert_eq!(run.jobs.status("next").unwrap().state, State::Paused);
-    assert!(told.0.load(SeqCst));
+    assert!(paused.0.load(SeqCst));
     client.ask(Request::Resume(Target::default())).unwrap();
-    assert!(!told.0.load(SeqCst));
+    assert!(!paused.0.load(SeqCst));
     assert_eq!(refusal(client.ask(Request::Retry { job: "next".into() })).0, "not_now");
     client.ask(Request::Retry { job: "bad".into() }).unwrap();
     run.let_go.send(()).unwrap();
@@ -142,18 +144,18 @@ fn a_client_pauses_resumes_and_retries() {
 #[test]
 fn a_cancel_is_answered_when_it_is_really_over() {
     #[derive(Default)]
-    struct Hurried(AtomicBool);
-    impl Runner for Hurried {
-        fn hurry(&self) {
+    struct SkipsGrace(AtomicBool);
+    impl Runner for SkipsGrace {
+        fn skip_grace(&self) {
             self.0.store(true, SeqCst);
         }
     }
-    let hurried = Arc::new(Hurried::default());
-    let run = a_run_with(hurried.clone());
+    let skips_grace = Arc::new(SkipsGrace::default());
+    let run = a_run_with(skips_grace.clone());
     run.client().ask(Request::Cancel { target: of("bad"), now: false }).unwrap();
-    assert!(!hurried.0.load(SeqCst));
+    assert!(!skips_grace.0.load(SeqCst));
     run.client().ask(Request::Cancel { target: of("long"), now: true }).unwrap();
-    assert!(hurried.0.load(SeqCst));
+    assert!(skips_grace.0.load(SeqCst));
     assert_eq!(run.jobs.status("long").unwrap().state, State::Cancelled);
     assert_eq!(run.jobs.status("next").unwrap().state, State::Cancelled, "what needs it goes with it");
 }
@@ -192,7 +194,7 @@ fn a_client_gets_the_answer_to_the_request_that_ended_the_run() {
 }
 
 #[test]
-fn garbage_is_answered_and_the_conversation_goes_on() {
+fn garbage_is_answered_and_the_connection_stays_open() {
     let run = a_run();
     let mut stream = run.raw();
     let mut replies = BufReader::new(stream.try_clone().unwrap()).lines();
@@ -206,8 +208,8 @@ fn garbage_is_answered_and_the_conversation_goes_on() {
     assert!(reply.contains("\"running\""), "{reply}");
     stream.write_all(b"{\"v\":7,\"do\":\"status\",\"job\":\"long\"}\n").unwrap();
     let reply = replies.next().unwrap().unwrap();
-    assert!(reply.contains("speaks version 1 and was asked in 7"), "{reply}");
-    assert!(replies.next().is_none(), "who speaks another version is hung up on");
+    assert!(reply.contains("speaks version 1, but the request has 7"), "{reply}");
+    assert!(replies.next().is_none(), "a client with another version is disconnected");
     run.is_well();
 }
 
@@ -215,21 +217,21 @@ fn garbage_is_answered_and_the_conversation_goes_on() {
 fn a_line_without_an_end_is_cut_off() {
     let run = a_run();
     let mut stream = run.raw();
-    // The other side may hang up while this is still being written.
+    // The other side may close the connection while this is still being written.
     let _ = stream.write_all(&vec![b'x'; 4 * REQUEST_BYTES_MAX]);
     let mut reply = String::new();
     stream.set_read_timeout(Some(std::time::Duration::from_secs(10))).unwrap();
-    // Hung up on with bytes unread, the connection is reset; the reply comes before that, or is lost.
+    // Closed with unread bytes, the connection is reset; the reply comes before that, or is lost.
     match BufReader::new(&stream).read_line(&mut reply) {
         Ok(0) => {}
         Ok(_) => assert!(reply.contains("65536 bytes"), "{reply}"),
-        Err(error) => assert_ne!(error.kind(), std::io::ErrorKind::WouldBlock, "nobody hung up"),
+        Err(error) => assert_ne!(error.kind(), std::io::ErrorKind::WouldBlock, "the connection was not closed"),
     }
     run.is_well();
 }
 
 #[test]
-fn clients_that_never_read_hold_up_nobody() {
+fn clients_that_never_read_do_not_delay_the_run() {
     let run = a_run();
     let names: Vec<String> = (0..20_000).map(|n| format!("waiting-for-long-{n}")).collect();
     run.jobs.submit_all(names.iter().map(|name| Job::new(name.as_str()).needs("long").run(|_| ()))).unwrap();
@@ -249,7 +251,7 @@ fn clients_that_never_read_hold_up_nobody() {
 }
 
 #[test]
-fn one_client_too_many_is_told_so() {
+fn one_client_too_many_is_refused() {
     let run = a_run();
     let mut clients: Vec<Client> = (0..CLIENTS).map(|_| run.client()).collect();
     for client in &mut clients {
@@ -257,9 +259,9 @@ fn one_client_too_many_is_told_so() {
     }
     let mut reply = String::new();
     run.raw().read_to_string(&mut reply).unwrap();
-    assert!(reply.contains("32 clients are being served"), "{reply}");
+    assert!(reply.contains("32 clients are connected"), "{reply}");
     drop(clients);
-    // Their places are free as soon as their threads have seen it.
+    // Their connections are free as soon as their threads have seen it.
     while run.client().ask(status("long")).is_err() {
         std::thread::yield_now();
     }
@@ -275,11 +277,11 @@ fn a_socket_is_for_its_owner_only_and_goes_with_the_run() {
     let mut run = a_run();
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(run.folder.path()), 0o700);
-    assert_eq!(mode(&socket(run.folder.path())), 0o600);
+    assert_eq!(mode(&socket_path(run.folder.path())), 0o600);
     let mut client = run.client();
     client.ask(status("long")).unwrap();
     run.served = None;
-    assert!(!socket(run.folder.path()).exists());
+    assert!(!socket_path(run.folder.path()).exists());
     assert!(Client::connect(run.folder.path(), "run").unwrap().is_none());
     assert!(matches!(client.ask(status("long")), Err(AskError { why: Unanswered::Gone, .. })));
 }
@@ -295,20 +297,20 @@ fn a_folder_that_others_may_enter_is_closed_to_them() {
 #[test]
 fn a_socket_that_a_dead_run_left_is_replaced_and_a_living_one_is_not() {
     let folder = tempfile::tempdir().unwrap();
-    drop(UnixListener::bind(socket(folder.path())).unwrap());
-    assert!(Client::connect(folder.path(), "run").unwrap().is_none(), "nobody is there");
+    drop(UnixListener::bind(socket_path(folder.path())).unwrap());
+    assert!(Client::connect(folder.path(), "run").unwrap().is_none(), "no process listens");
     assert!(remove_stale(folder.path()).unwrap());
-    assert!(!socket(folder.path()).exists());
-    drop(UnixListener::bind(socket(folder.path())).unwrap());
+    assert!(!socket_path(folder.path()).exists());
+    drop(UnixListener::bind(socket_path(folder.path())).unwrap());
     let living = serve(folder.path(), "r-test", Jobs::builder().build(), Arc::new(())).unwrap();
     assert!(!remove_stale(folder.path()).unwrap(), "it is in use");
     let second = listen(folder.path()).unwrap_err();
     assert!(second.to_string().contains("in use by another process"), "{second}");
     drop(living);
-    std::fs::write(socket(folder.path()), "precious").unwrap();
+    std::fs::write(socket_path(folder.path()), "precious").unwrap();
     let file = listen(folder.path()).unwrap_err();
-    assert!(file.to_string().contains("is no socket; move it away"), "{file}");
-    assert_eq!(std::fs::read_to_string(socket(folder.path())).unwrap(), "precious");
+    assert!(file.to_string().contains("is not a socket; move it away"), "{file}");
+    assert_eq!(std::fs::read_to_string(socket_path(folder.path())).unwrap(), "precious");
 }
 
 #[test]
@@ -317,11 +319,11 @@ fn a_path_that_is_longer_than_an_address_works_all_the_same() {
     let folder = root.path().join("d".repeat(100)).join("e".repeat(100));
     std::fs::create_dir_all(&folder).unwrap();
     let served = serve(&folder, "r-deep", Jobs::builder().build(), Arc::new(())).unwrap();
-    assert!(socket(&folder).exists());
+    assert!(socket_path(&folder).exists());
     let line =
         Client::connect(&folder, "run").unwrap().unwrap().ask(Request::Ps { all: true, limit: None }).unwrap().run;
     assert_eq!(line.unwrap().run, "r-deep");
     assert!(!remove_stale(&folder).unwrap());
     drop(served);
-    assert!(!socket(&folder).exists());
+    assert!(!socket_path(&folder).exists());
 }

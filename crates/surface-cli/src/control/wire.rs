@@ -1,22 +1,24 @@
-//! What is said over the socket of a run or a flow: a line of JSON each way.
+//! The protocol of the socket of a run or a flow: a line of JSON each way.
 //!
-//! Room: surface, values only. This is an interface: programs may speak it. Fields are added, never changed; whoever sees a `v` it
-//! does not know says so and hangs up.
+//! Room: values.
+//!
+//! This is an interface: programs may use it. Fields are added, never changed; a side that gets a `v` it
+//! does not know answers with an error and closes the connection.
 //!
 //! ```text
 //! > {"v":1,"do":"why","job":"image[8]"}
 //! < {"v":1,"ok":{"text":"image[8] waits for VRAM: …","state":"ready"}}
 //! > {"v":1,"do":"pause"}                                     the whole run
-//! < {"v":1,"ok":{"state":"paused"}}                          when everything stands still
+//! < {"v":1,"ok":{"state":"paused"}}                          when everything is paused
 //! > {"v":1,"do":"cancel","job":"image","subtree":true,"now":true}
 //! < {"v":1,"ok":{}}                                          when all of it has ended
-//! > {"v":1,"do":"why","job":"nobody"}
-//! < {"v":1,"error":{"kind":"unknown_job","message":"there is no job `nobody`"}}
+//! > {"v":1,"do":"why","job":"unknown"}
+//! < {"v":1,"error":{"kind":"unknown_job","message":"there is no job `unknown`"}}
 //! ```
 //!
-//! `subscribe` is answered with `ok`, then with an event a line until either side hangs up: `crates/surface-cli/src/control/event.rs`.
+//! `subscribe` is answered with `ok`, then with an event a line until either side closes the connection: `crates/surface-cli/src/control/event.rs`.
 //!
-//! A flow takes the same requests, where they make sense: for `job` one may write `node` or `what`, for `ps` `stats`, for `cancel` `stop`. Only it takes `set` and `prometheus`.
+//! A flow takes the same requests, where they make sense: `node` or `what` stand for `job`, `stats` for `ps`, `stop` for `cancel`. Only a flow takes `set` and `prometheus`.
 //!
 //! ```text
 //! > {"v":1,"do":"set","edge":"imu,filter","capacity":512}
@@ -24,7 +26,7 @@
 //! > {"v":1,"do":"why","what":"imu"}
 //! < {"v":1,"ok":{"text":"imu waits for room: imu:out->filter:in is full (512 of 512), filter is running"}}
 //! > {"v":1,"do":"stop"}
-//! < {"v":1,"ok":{"flow":{"flow":"f-7f3a", … }}}              when the flow is over
+//! < {"v":1,"ok":{"flow":{"flow":"f-7f3a", … }}}              when the flow has ended
 //! > {"v":1,"do":"stats"}
 //! < {"v":1,"ok":{"flow":{"flow":"f-7f3a","name":"sensors", … "nodes":[…],"edges":[…]}}}
 //! ```
@@ -35,7 +37,7 @@ use serde::{Deserialize, Serialize};
 
 use super::lines::{FlowLine, JobLine, RunLine};
 
-/// The kind of a refusal to speak at all.
+/// The kind of the refusal of another version.
 pub(crate) const WRONG_VERSION: &str = "wrong_version";
 /// The version of this protocol.
 pub(crate) const VERSION: u32 = 1;
@@ -46,7 +48,7 @@ pub(crate) const REPLY_BYTES_MAX: usize = 1 << 30;
 
 /// A line from a client.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Asked {
+pub(crate) struct RequestLine {
     pub(crate) v: u32,
     #[serde(flatten)]
     pub(crate) request: Request,
@@ -61,24 +63,24 @@ pub(crate) enum Request {
     Ps {
         #[serde(default)]
         all: bool,
-        /// At most so many jobs.
+        /// Limit of jobs.
         #[serde(default)]
         limit: Option<usize>,
     },
     /// What is known about one job.
     Status { job: String },
-    /// What a flow counted, as Prometheus reads it.
+    /// The counters of a flow, in the text format of Prometheus.
     Prometheus,
     /// What a job, a node, or the target of an edge waits for.
     Why {
         #[serde(alias = "what", alias = "node")]
         job: String,
     },
-    /// Make it stand still.
+    /// Pause it.
     Pause(Target),
-    /// Let it go on.
+    /// Resume it.
     Resume(Target),
-    /// End it. With `now`, without asking it politely first, and without delivering what is on its way.
+    /// End it. With `now`, without grace time, and without delivering messages on their way.
     #[serde(alias = "stop")]
     Cancel {
         #[serde(flatten)]
@@ -86,7 +88,7 @@ pub(crate) enum Request {
         #[serde(default)]
         now: bool,
     },
-    /// Try a job again that failed or was cancelled.
+    /// Retry a job that failed or was cancelled.
     Retry { job: String },
     /// Change an edge of a flow.
     Set {
@@ -100,7 +102,7 @@ pub(crate) enum Request {
     Subscribe,
 }
 
-/// Whom a request is about: a job, with `subtree` everything that needs it too, or a node; without any, the run or the flow.
+/// The target of a request: a job, with `subtree` everything that needs it, too, or a node; without a name, the run or the flow.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Target {
     #[serde(default, alias = "node", skip_serializing_if = "Option::is_none")]
@@ -119,11 +121,11 @@ pub(crate) struct Reply {
     pub(crate) error: Option<Refusal>,
 }
 
-/// What was asked for; a request fills in what it is about.
+/// The answer; each request fills in its own fields.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Answer {
-    /// The full name of what a word meant.
+    /// The full name of the target.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -138,7 +140,7 @@ pub(crate) struct Answer {
     pub(crate) flow: Option<FlowLine>,
 }
 
-/// Why a request was not granted.
+/// Why a request was refused.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Refusal {
     /// `bad_request`, `wrong_version`, `too_long`, `busy`, `unknown_job`, `not_now`, `pause_timeout`; of a flow also `unknown_node`,
@@ -151,9 +153,9 @@ pub(crate) struct Refusal {
 }
 
 impl Refusal {
-    /// A request that is not for `whom`.
-    pub(crate) fn not_for(whom: &str, way_out: &str) -> Refusal {
-        Refusal::new("bad_request", format!("{whom} does not take this request; {way_out}"), None)
+    /// The refusal of a request that `who` does not take.
+    pub(crate) fn not_for(who: &str, way_out: &str) -> Refusal {
+        Refusal::new("bad_request", format!("{who} does not take this request; {way_out}"), None)
     }
 
     pub(crate) fn new(kind: &str, message: impl Into<String>, code: Option<u32>) -> Refusal {
@@ -182,7 +184,7 @@ impl Reply {
 pub(crate) enum Line {
     /// It is in the buffer, without its end.
     Whole,
-    /// The other side hung up; half a line counts for nothing.
+    /// The other side closed the connection; half a line is ignored.
     End,
     /// It is longer than allowed.
     TooLong,
@@ -194,7 +196,7 @@ pub(crate) enum Line {
 /// If the connection breaks, or nothing comes in time.
 pub(crate) fn read_line(from: &mut impl BufRead, line: &mut Vec<u8>, limit: usize) -> std::io::Result<Line> {
     line.clear();
-    // One byte more than allowed tells a line that is too long.
+    // One byte more than allowed shows that a line is too long.
     let read = loop {
         match from.by_ref().take(limit as u64 + 1).read_until(b'\n', line) {
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -219,22 +221,23 @@ pub(crate) fn parse(line: &[u8]) -> Result<Request, Refusal> {
     }
     let bad = |error: serde_json::Error| {
         let way_out = "a request is a line such as {\"v\":1,\"do\":\"ps\"}";
-        Refusal::new("bad_request", format!("that is no request: {error}; {way_out}"), None)
+        Refusal::new("bad_request", format!("this is not a request: {error}; {way_out}"), None)
     };
     // The version first: a request of another one may be anything.
     let Version { v } = serde_json::from_slice(line).map_err(bad)?;
     if v != Some(VERSION) {
         let said = v.map_or_else(|| "none".to_owned(), |v| v.to_string());
-        let message =
-            format!("this process speaks version {VERSION} and was asked in {said}; use the bursar that started it");
+        let message = format!(
+            "this process speaks version {VERSION}, but the request has {said}; use the bursar that started it"
+        );
         return Err(Refusal::new(WRONG_VERSION, message, None));
     }
-    serde_json::from_slice::<Asked>(line).map(|asked| asked.request).map_err(bad)
+    serde_json::from_slice::<RequestLine>(line).map(|asked| asked.request).map_err(bad)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Asked, Line, Request, Target, parse, read_line};
+    use super::{Line, Request, RequestLine, Target, parse, read_line};
 
     #[test]
     fn requests_are_the_lines_of_the_documentation() {
@@ -261,7 +264,7 @@ mod tests {
         ];
         for (line, request) in cases {
             assert_eq!(parse(line.as_bytes()).unwrap(), request, "{line}");
-            let said = serde_json::to_string(&Asked { v: 1, request: request.clone() }).unwrap();
+            let said = serde_json::to_string(&RequestLine { v: 1, request: request.clone() }).unwrap();
             assert_eq!(parse(said.as_bytes()).unwrap(), request, "{said}");
         }
     }
@@ -289,7 +292,7 @@ mod tests {
             (read_line(&mut text.as_bytes(), &mut line, limit).unwrap(), line.len())
         };
         assert_eq!(read("1234\n", 5), (Line::Whole, 4));
-        assert_eq!(read("12345", 5), (Line::End, 5), "the other side hung up within a line");
+        assert_eq!(read("12345", 5), (Line::End, 5), "the connection was closed within a line");
         assert_eq!(read("123456", 5).0, Line::TooLong);
         assert_eq!(read("", 5).0, Line::End);
     }

@@ -1,14 +1,14 @@
-//! What anybody writes to stderr while a live area is drawn: programs of `command` nodes, panics.
+//! What is written to stderr while a live area is drawn: by programs of `command` nodes, by panics.
 //!
-//! Room: surface.
+//! Room: driver.
 //!
 //! # Invariants
-//! - While it lasts, nothing is written to the terminal beside the live area.
-//! - Dropped, also by a panic, stderr is what it was, and what was written before has been told.
+//! - While it exists, nothing is written to the terminal beside the live area.
+//! - When it is dropped, also by a panic, stderr is restored, and what was written before has been reported.
 //!
 //! # Why they hold
-//! Stderr becomes a pipe, also for programs that are started meanwhile. A thread tells what comes out of it. To end, stderr is put back first;
-//! then the thread is woken, and tells what is still in the pipe.
+//! Stderr becomes a pipe, also for programs that are started meanwhile. A thread reports what comes out of it. At the end stderr is restored first;
+//! then the thread is woken, and reports what is still in the pipe.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, IsTerminal, Read};
@@ -20,11 +20,11 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::stdio::dup2_stderr;
 
-/// A line that has no end is told in pieces of so many bytes.
+/// A line without an end is reported in pieces of this many bytes.
 const LINE_BYTES_MAX: usize = 8 * 1024;
 
-/// Stderr in other hands.
-#[must_use = "dropped, stderr is what it was"]
+/// Stderr, redirected.
+#[must_use = "dropping it restores stderr"]
 pub(crate) struct Capture {
     before: OwnedFd,
     /// Closed, it ends the thread.
@@ -33,22 +33,22 @@ pub(crate) struct Capture {
 }
 
 impl Capture {
-    /// Tells each line that is written to stderr from now on. `None` if stderr is not the terminal.
+    /// Reports each line that is written to stderr from now on. `None` if stderr is not the terminal.
     ///
     /// # Errors
     /// If the system refuses.
-    pub(crate) fn begin(tell: impl Fn(&str) + Send + 'static) -> io::Result<Option<Capture>> {
+    pub(crate) fn begin(report: impl Fn(&str) + Send + 'static) -> io::Result<Option<Capture>> {
         if !io::stderr().is_terminal() {
             return Ok(None);
         }
         let before = rustix::io::fcntl_dupfd_cloexec(io::stderr(), 3)?;
         let (reads, writes) = pipe_with(PipeFlags::CLOEXEC)?;
-        // Only our end does not wait; whoever writes does.
+        // Only our end is non-blocking; writers block.
         fcntl_setfl(&reads, fcntl_getfl(&reads)? | OFlags::NONBLOCK)?;
         let (woken, wake) = pipe_with(PipeFlags::CLOEXEC)?;
         let thread = std::thread::Builder::new()
             .name("flow-stderr".into())
-            .spawn(move || Lines { tell, line: Vec::new() }.pass_on(File::from(reads), &woken))?;
+            .spawn(move || Lines { report, line: Vec::new() }.pass_on(File::from(reads), &woken))?;
         let capture = Capture { before, wake: Some(wake), thread: Some(thread) };
         dup2_stderr(&writes)?;
         Ok(Some(capture))
@@ -66,7 +66,7 @@ impl Drop for Capture {
 }
 
 struct Lines<F> {
-    tell: F,
+    report: F,
     line: Vec<u8>,
 }
 
@@ -97,7 +97,7 @@ impl<F: Fn(&str)> Lines<F> {
 
     fn take(&mut self, byte: u8) {
         if byte == b'\n' {
-            (self.tell)(&String::from_utf8_lossy(&self.line));
+            (self.report)(&String::from_utf8_lossy(&self.line));
             self.line.clear();
             return;
         }
@@ -109,7 +109,7 @@ impl<F: Fn(&str)> Lines<F> {
 
     fn end_line(&mut self) {
         if !self.line.is_empty() {
-            (self.tell)(&String::from_utf8_lossy(&self.line));
+            (self.report)(&String::from_utf8_lossy(&self.line));
             self.line.clear();
         }
     }
@@ -126,17 +126,17 @@ mod tests {
     use super::{LINE_BYTES_MAX, Lines};
 
     #[test]
-    fn lines_are_told_whole_and_endless_ones_in_pieces() {
+    fn lines_are_reported_whole_and_endless_ones_in_pieces() {
         let (reads, writes) = pipe_with(PipeFlags::NONBLOCK).unwrap();
         let (woken, _wake) = pipe_with(PipeFlags::empty()).unwrap();
         let mut to = File::from(writes);
         write!(to, "one\ntwo\n{}", "x".repeat(LINE_BYTES_MAX + 1)).unwrap();
         drop(to);
-        let told = RefCell::new(Vec::new());
-        Lines { tell: |line: &str| told.borrow_mut().push(line.to_owned()), line: Vec::new() }
+        let reported = RefCell::new(Vec::new());
+        Lines { report: |line: &str| reported.borrow_mut().push(line.to_owned()), line: Vec::new() }
             .pass_on(File::from(reads), &woken);
-        let told = told.into_inner();
-        assert_eq!(told[..2], ["one", "two"]);
-        assert_eq!(told[2..].iter().map(String::len).collect::<Vec<_>>(), [LINE_BYTES_MAX, 1]);
+        let reported = reported.into_inner();
+        assert_eq!(reported[..2], ["one", "two"]);
+        assert_eq!(reported[2..].iter().map(String::len).collect::<Vec<_>>(), [LINE_BYTES_MAX, 1]);
     }
 }

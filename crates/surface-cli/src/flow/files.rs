@@ -1,4 +1,6 @@
-//! `bursar flow check`, `graph`, `kinds`: a flow file, looked at.
+//! `bursar flow check`, `graph`, `kinds`: a flow file, checked and drawn.
+//!
+//! Room: surface.
 
 use std::path::{Path, PathBuf};
 
@@ -11,9 +13,9 @@ use surface_flowfile::{Plan, graph, kinds};
 use crate::exit::{Exit, Failure};
 use crate::out::{json, print};
 use crate::picture::Picture;
-use crate::problems::{Check, Wrong, invalid};
+use crate::problems::{Check, ProblemJson, invalid};
 
-/// What to draw.
+/// Options of `bursar flow graph`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Graph {
     /// A flow file
@@ -22,12 +24,12 @@ pub(crate) struct Graph {
     picture: Picture,
 }
 
-/// Which kind of node.
+/// Options of `bursar flow kinds`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Kinds {
-    /// One kind, with its ports and fields; without it, all kinds
+    /// One kind, with its ports and fields [default: all kinds]
     kind: Option<String>,
-    /// One JSON list; of one kind, an object
+    /// One JSON array; for one kind, an object
     #[arg(long)]
     json: bool,
 }
@@ -53,7 +55,7 @@ struct CheckedEdge {
     id: String,
     capacity: usize,
     policy: &'static str,
-    /// As it runs, also if the file does not say.
+    /// The effective value, also if the file does not set it.
     priority: i32,
 }
 
@@ -80,15 +82,15 @@ pub(crate) fn check(options: &Check) -> Result<Exit, Failure> {
     let plan = match surface_flowfile::load(&options.file) {
         Ok(plan) => plan,
         Err(problems) if options.json => {
-            let problems = problems.iter().map(|problem| serde_json::json!(Wrong::of(problem))).collect();
+            let problems = problems.iter().map(|problem| serde_json::json!(ProblemJson::of(problem))).collect();
             return json(&refused(problems)).map(|()| Exit::BadFile);
         }
         Err(problems) => return Err(invalid(&problems)),
     };
-    // What is started is nothing; but the scheduler has its own checks, and what `run` would refuse is refused here.
+    // Nothing is started; but the scheduler has its own checks, and what `run` would refuse is refused here.
     match flow(&plan) {
-        Ok(flow) if options.json => json(&checked(&plan, &flow.handle().stats())).map(|()| Exit::Well),
-        Ok(_) => print(&graph::text(&plan)).map(|()| Exit::Well),
+        Ok(flow) if options.json => json(&checked(&plan, &flow.handle().stats())).map(|()| Exit::Success),
+        Ok(_) => print(&graph::text(&plan)).map(|()| Exit::Success),
         Err(problem) if options.json => {
             let file = options.file.display().to_string();
             json(&refused(vec![serde_json::json!({ "file": file, "message": problem })])).map(|()| Exit::BadFile)
@@ -97,7 +99,7 @@ pub(crate) fn check(options: &Check) -> Result<Exit, Failure> {
     }
 }
 
-/// Whether `bursar flow run` would take the file.
+/// Whether `bursar flow run` would accept the file.
 pub(crate) fn valid(file: &Path) -> Result<(), Failure> {
     let plan = surface_flowfile::load(file).map_err(|problems| invalid(&problems))?;
     flow(&plan).map(drop).map_err(|problem| Failure::new(Exit::BadFile, problem))
@@ -118,10 +120,10 @@ pub(crate) fn draw(options: &Graph) -> Result<Exit, Failure> {
 pub(crate) fn kinds(options: &Kinds) -> Result<Exit, Failure> {
     let Some(name) = &options.kind else {
         if options.json {
-            return json(&kinds::KINDS.iter().map(kinds::json).collect::<Vec<_>>()).map(|()| Exit::Well);
+            return json(&kinds::KINDS.iter().map(kinds::json).collect::<Vec<_>>()).map(|()| Exit::Success);
         }
-        print(&format!("{}\n`bursar flow kinds KIND` tells the ports and fields of one.\n", kinds::help()))?;
-        return Ok(Exit::Well);
+        print(&format!("{}\n`bursar flow kinds KIND` shows the ports and fields of one.\n", kinds::help()))?;
+        return Ok(Exit::Success);
     };
     let Some(kind) = kinds::kind(name) else {
         let near = surface_text::did_you_mean(name, kinds::KINDS.iter().map(|kind| kind.name));
@@ -129,8 +131,8 @@ pub(crate) fn kinds(options: &Kinds) -> Result<Exit, Failure> {
         return Err(Failure::not_found(format!("there is no kind `{name}`; {way_out}")));
     };
     if options.json {
-        return json(&kinds::json(kind)).map(|()| Exit::Well);
+        return json(&kinds::json(kind)).map(|()| Exit::Success);
     }
     print(&kinds::describe(kind))?;
-    Ok(Exit::Well)
+    Ok(Exit::Success)
 }

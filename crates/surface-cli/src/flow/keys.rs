@@ -1,11 +1,11 @@
-//! Keys that are acted on as they are pressed.
+//! Keys of the terminal, handled as they are pressed.
 //!
-//! Room: surface.
+//! Room: driver.
 //!
 //! # Invariant
-//! However we end, short of a kill, the terminal is as it was: [`Raw`] puts it back when it is dropped, also by a panic.
+//! However the process ends, except by SIGKILL, the terminal is restored: [`Raw`] restores it when it is dropped, also by a panic.
 //!
-//! Only lines and echo are switched off; Ctrl-C and Ctrl-Z stay signals.
+//! Only line mode and echo are switched off; Ctrl-C and Ctrl-Z stay signals.
 
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -17,14 +17,14 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetpgrp, tcsetattr};
 
-/// What a key asks for.
+/// The action of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Key {
     /// Stop at once.
     Kill,
-    /// Deliver what is on its way, and stop.
+    /// Deliver messages on their way, and stop.
     Drain,
-    /// Pause the sources, or let them go on.
+    /// Pause the sources, or resume them.
     Pause,
     Up,
     Down,
@@ -67,7 +67,7 @@ impl Parser {
                     _ => None,
                 };
             }
-            // Alt and a letter, or ESC and then a letter: not meant for a kill switch.
+            // Alt and a letter, or ESC and then a letter: not the kill switch.
             (Escaped::Begun, _) => self.escaped = Escaped::No,
             (Escaped::No, byte) => {
                 return Some(match byte {
@@ -94,12 +94,12 @@ pub(crate) struct Raw {
 }
 
 impl Raw {
-    /// `None` if it is no terminal, or not ours to change: we run in the background.
+    /// `None` if it is not a terminal, or not ours to change: we run in the background.
     fn begin(terminal: OwnedFd) -> io::Result<Option<Raw>> {
         if !terminal.is_terminal() {
             return Ok(None);
         }
-        // A terminal that controls another session, or none, has no group of ours to ask for.
+        // If the terminal controls another session, or none, there is no foreground group to ask for.
         let is_behind = tcgetpgrp(&terminal).is_ok_and(|front| front != rustix::process::getpgrp());
         if is_behind {
             return Ok(None);
@@ -109,7 +109,7 @@ impl Raw {
         Ok(Some(raw))
     }
 
-    /// Switches lines and echo off; once more after somebody stopped us and let us go on.
+    /// Switches line mode and echo off; again after the process was stopped and continued.
     ///
     /// # Errors
     /// If the terminal is gone.
@@ -128,19 +128,19 @@ impl Drop for Raw {
     }
 }
 
-/// Where keys are pressed: stdin, or if that is something else the terminal of our session.
+/// Where keys are read: stdin, or if that is not a terminal, the terminal of our session.
 fn keyboard() -> io::Result<OwnedFd> {
     let stdin = io::stdin();
     if stdin.is_terminal() {
         return stdin.as_fd().try_clone_to_owned();
     }
     let tty = File::options().read(true).write(true).open("/dev/tty");
-    // Without one there is nobody, which is what stdin says, too.
+    // Without a terminal there are no keys, and stdin shows that, too.
     tty.map(OwnedFd::from).or_else(|_| stdin.as_fd().try_clone_to_owned())
 }
 
-/// Keys that are listened to. Dropped, the terminal is as it was.
-#[must_use = "keys that are dropped are no longer heard"]
+/// Reads keys. Dropping it restores the terminal.
+#[must_use = "dropping it stops reading keys"]
 pub(crate) struct Keys {
     raw: Option<Arc<Raw>>,
     /// Closed, it ends the thread.
@@ -149,20 +149,20 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// Tells each key that is pressed from now on. `None` if there is nobody to press any.
+    /// Reports each key that is pressed from now on. `None` if there is no terminal.
     ///
     /// # Errors
     /// If the terminal cannot be changed.
-    pub(crate) fn listen(tell: impl Fn(Key) + Send + 'static) -> io::Result<Option<Keys>> {
+    pub(crate) fn listen(report: impl Fn(Key) + Send + 'static) -> io::Result<Option<Keys>> {
         let keyboard = keyboard()?;
         let ours = keyboard.try_clone()?;
         let Some(raw) = Raw::begin(keyboard)? else { return Ok(None) };
         let (woken, wake) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-        let thread = std::thread::Builder::new().name("flow-keys".into()).spawn(move || read(&ours, &woken, tell))?;
+        let thread = std::thread::Builder::new().name("flow-keys".into()).spawn(move || read(&ours, &woken, report))?;
         Ok(Some(Keys { raw: Some(Arc::new(raw)), wake: Some(wake), thread: Some(thread) }))
     }
 
-    /// The terminal, for whoever has to switch it again.
+    /// The terminal, to switch its mode again.
     pub(crate) fn raw(&self) -> Option<std::sync::Weak<Raw>> {
         self.raw.as_ref().map(Arc::downgrade)
     }
@@ -178,7 +178,7 @@ impl Drop for Keys {
     }
 }
 
-fn read(keyboard: &OwnedFd, woken: &OwnedFd, tell: impl Fn(Key)) {
+fn read(keyboard: &OwnedFd, woken: &OwnedFd, report: impl Fn(Key)) {
     let mut parser = Parser::default();
     loop {
         let mut ready = [PollFd::new(keyboard, PollFlags::IN), PollFd::new(woken, PollFlags::IN)];
@@ -192,7 +192,7 @@ fn read(keyboard: &OwnedFd, woken: &OwnedFd, tell: impl Fn(Key)) {
         match rustix::io::read(keyboard, &mut bytes) {
             Err(Errno::INTR) => {}
             Ok(0) | Err(_) => return,
-            Ok(count) => bytes[..count].iter().filter_map(|byte| parser.take(*byte)).for_each(&tell),
+            Ok(count) => bytes[..count].iter().filter_map(|byte| parser.take(*byte)).for_each(&report),
         }
     }
 }

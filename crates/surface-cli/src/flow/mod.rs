@@ -1,21 +1,23 @@
-//! `bursar flow`: graphs of nodes that pass messages, run, watched and steered.
+//! `bursar flow`: dataflow graphs, run, watched and controlled.
 //!
-//! Room: surface. Reads files, draws and answers; what runs when is decided by `bursar::flow`.
+//! Room: surface.
 //!
-//! - `run.rs`: a flow from its file to the code for the shell; `steward.rs`: signals and keys; `verdict.rs`: why it ended.
-//! - `keys.rs`: the terminal's keys; `capture.rs`: what others write to stderr meanwhile; `desk.rs`: what it answers over its socket.
-//! - `remote.rs`: commands about a flow that goes on; `names.rs`: nodes and edges as people type them; `files.rs`: files, looked at.
+//! Reads files, draws and answers; what runs when is decided by `bursar::flow`.
+//!
+//! - `run.rs`: a flow from its file to the exit code; `signal_handler.rs`: signals and keys; `stop_state.rs`: why it ended.
+//! - `keys.rs`: the terminal's keys; `capture.rs`: what others write to stderr meanwhile; `controller.rs`: how it answers over its socket.
+//! - `remote.rs`: commands for an active flow; `names.rs`: nodes and edges by the names that people type; `files.rs`: `check`, `graph`, `kinds`.
 
 mod capture;
-mod desk;
+mod controller;
 mod files;
 mod help;
 mod keys;
 mod names;
 mod remote;
 mod run;
-mod steward;
-mod verdict;
+mod signal_handler;
+mod stop_state;
 
 pub(crate) use self::files::valid;
 
@@ -23,7 +25,7 @@ use clap::{Args, Subcommand};
 
 use crate::exit::Failure;
 
-/// Run graphs of nodes that pass messages: live data with chosen backpressure
+/// Run dataflow graphs: nodes that pass messages, with a backpressure policy for each edge
 #[derive(Debug, Clone, Args)]
 #[command(after_help = help::FLOW)]
 pub(crate) struct Options {
@@ -33,34 +35,34 @@ pub(crate) struct Options {
 
 #[derive(Debug, Clone, Subcommand)]
 enum Command {
-    /// Run the graph of a file, and watch it
+    /// Run the graph of a flow file, and watch it
     #[command(after_help = help::RUN)]
     Run(run::Options),
-    /// Check a flow file, and list what would run
+    /// Check a flow file, and show its graph
     #[command(after_help = help::CHECK)]
     Check(crate::problems::Check),
     /// Draw a flow file: DOT, SVG or text
     #[command(after_help = help::GRAPH)]
     Graph(files::Graph),
-    /// Say what kinds of nodes there are, and what each can be told
+    /// List the kinds of nodes, with their ports and fields
     #[command(after_help = help::KINDS)]
     Kinds(files::Kinds),
-    /// Show the flows that go on
+    /// Show active flows
     #[command(after_help = help::PS)]
     Ps(remote::Ps),
-    /// Show what a flow has counted until now
+    /// Show the counters of a flow
     #[command(after_help = help::STATS)]
     Stats(remote::Stats),
-    /// Say what a node waits for
+    /// Explain what a node waits for
     #[command(after_help = help::WHY)]
     Why(remote::Why),
     /// Change the capacity or priority of an edge while its flow runs
     #[command(after_help = help::SET)]
     Set(remote::Set),
-    /// Let a node stand still
+    /// Pause a node
     #[command(after_help = help::PAUSE)]
     Pause(remote::Node),
-    /// Let a paused node go on
+    /// Resume a paused node
     #[command(after_help = help::RESUME)]
     Resume(remote::Node),
     /// End a flow
@@ -68,10 +70,10 @@ enum Command {
     Stop(remote::Stop),
 }
 
-/// Does what the options say. Gives the code for the shell.
+/// Runs a subcommand. Returns the exit code.
 pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
     let exit = match &options.command {
-        // Its code may be that of a signal, so it is any number.
+        // Its code may be that of a signal, so it can be any number.
         Command::Run(options) => return run::run(options),
         Command::Check(options) => files::check(options),
         Command::Graph(options) => files::draw(options),

@@ -1,8 +1,8 @@
-//! Commands about a flow that goes on, over its socket.
+//! Commands for an active flow, over its socket.
 //!
 //! Room: surface.
 //!
-//! A word is a flow if it looks like one (`f-7f3a`, the beginning of one). Without it, it is the only one that goes on.
+//! A word is a flow if it looks like one (`f-7f3a`, the beginning of one). Without it, the only active flow is meant.
 
 use clap::Args;
 
@@ -10,10 +10,10 @@ use crate::control::flows::{Live, is_id, live};
 use crate::control::{AskError, FlowLine, Request, Target, Unanswered};
 use crate::exit::{Exit, Failure, say};
 use crate::out::{json, print, table};
-use crate::view::flow::{Around, Rates, frame};
+use crate::view::flow::{FrameContext, Rates, frame};
 use crate::view::paint::Paint;
+use crate::view::printer::Shown;
 use crate::view::text::{clean, counted, grouped, rate, time};
-use crate::view::voice::Shown;
 
 /// Rows that `bursar flow stats` shows.
 const ROWS: usize = 10_000;
@@ -21,7 +21,7 @@ const ROWS: usize = 10_000;
 /// `bursar flow ps`
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Ps {
-    /// One JSON list
+    /// One JSON array
     #[arg(long)]
     json: bool,
 }
@@ -29,46 +29,46 @@ pub(crate) struct Ps {
 /// `bursar flow stats`
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Stats {
-    /// The flow: `f-7f3a` or its beginning; without it, the one that goes on
+    /// The flow: `f-7f3a` or its beginning [default: the only active flow]
     flow: Option<String>,
     /// One JSON object
     #[arg(long)]
     json: bool,
-    /// As Prometheus reads it
+    /// In the text format of Prometheus
     #[arg(long, conflicts_with = "json")]
     prometheus: bool,
 }
 
-/// About which node or edge.
+/// Options of `bursar flow why`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Why {
-    /// A flow (`f-7f3a`), if several go on, and a node, or an edge: its target is meant
+    /// A flow (`f-7f3a`), if several are active, and a node, or an edge for its target
     #[arg(value_name = "[FLOW] NODE|EDGE", num_args = 1..=2, required = true)]
     words: Vec<String>,
 }
 
-/// Which node.
+/// Options of `bursar flow pause` and `resume`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Node {
-    /// A flow (`f-7f3a`), if several go on, and a node
+    /// A flow (`f-7f3a`), if several are active, and a node
     #[arg(value_name = "[FLOW] NODE", num_args = 1..=2, required = true)]
     words: Vec<String>,
 }
 
-/// What to change.
+/// Options of `bursar flow set`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Set {
-    /// A flow (`f-7f3a`), if several go on; an edge; and what to change: `capacity=512`, `priority=high`
+    /// A flow (`f-7f3a`), if several are active; an edge; and changes: `capacity=512`, `priority=high`
     #[arg(value_name = "[FLOW] EDGE CHANGE", num_args = 2.., required = true, allow_hyphen_values = true)]
     words: Vec<String>,
 }
 
-/// What to end.
+/// Options of `bursar flow stop`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Stop {
-    /// The flow: `f-7f3a` or its beginning; without it, the one that goes on
+    /// The flow: `f-7f3a` or its beginning [default: the only active flow]
     flow: Option<String>,
-    /// Leave behind what is on its way
+    /// Stop at once, without delivering messages on their way
     #[arg(long)]
     now: bool,
 }
@@ -79,7 +79,7 @@ fn find(word: Option<&str>) -> Result<Live, Failure> {
     if let Some(word) = word {
         if !is_id(word) {
             return Err(Failure::usage(format!(
-                "`{word}` is no flow; a flow is called as in f-7f3a, see `bursar flow ps`"
+                "`{word}` is not a flow id such as f-7f3a; `bursar flow ps` lists active flows"
             )));
         }
         all.retain(|flow| flow.id.starts_with(word));
@@ -88,17 +88,17 @@ fn find(word: Option<&str>) -> Result<Live, Failure> {
     match (all.len(), word) {
         (1, _) => Ok(all.swap_remove(0)),
         (0, Some(word)) => {
-            Err(Failure::not_found(format!("no flow that goes on is called `{word}`; `bursar flow ps` lists them")))
+            Err(Failure::not_found(format!("there is no active flow `{word}`; `bursar flow ps` lists active flows")))
         }
-        (0, None) => Err(Failure::not_found("no flow is going on; start one with `bursar flow run FILE`")),
-        (count, _) => Err(Failure::usage(format!("{count} flows are going on: {}; name one", ids()))),
+        (0, None) => Err(Failure::not_found("no flow is active; start one with `bursar flow run FILE`")),
+        (count, _) => Err(Failure::usage(format!("{count} flows are active: {}; name one", ids()))),
     }
 }
 
 /// `[FLOW] REST…`
 fn split(words: &[String]) -> (Option<&str>, &[String]) {
     match words {
-        // A node may be called like a flow, so the last word is never one.
+        // A node may have a name like a flow, so the last word is never a flow.
         [flow, rest @ ..] if !rest.is_empty() && is_id(flow) => (Some(flow), rest),
         rest => (None, rest),
     }
@@ -114,18 +114,18 @@ pub(crate) fn ps(options: &Ps) -> Result<Exit, Failure> {
     for mut flow in live()? {
         match stats_of(&mut flow) {
             Ok(line) => flows.push(line),
-            // One that ends just now is no longer one that goes on; one that is stopped does not end.
+            // A flow that is just ending is not active any more; one that is stopped does not end.
             Err(error @ AskError { why: Unanswered::Stopped(_), .. }) => say!("bursar: {error}"),
             Err(_) => {}
         }
     }
     if options.json {
         json(&flows)?;
-        return Ok(Exit::Well);
+        return Ok(Exit::Success);
     }
     if flows.is_empty() {
-        crate::exit::say!("bursar: no flow is going on; start one with `bursar flow run FILE`");
-        return Ok(Exit::Well);
+        crate::exit::say!("bursar: no flow is active; start one with `bursar flow run FILE`");
+        return Ok(Exit::Success);
     }
     let row = |flow: &FlowLine| {
         let totals = flow.totals();
@@ -141,7 +141,7 @@ pub(crate) fn ps(options: &Ps) -> Result<Exit, Failure> {
         ]
     };
     print(&table(&flows.iter().map(row).collect::<Vec<_>>()))?;
-    Ok(Exit::Well)
+    Ok(Exit::Success)
 }
 
 /// `bursar flow stats`
@@ -149,30 +149,30 @@ pub(crate) fn stats(options: &Stats) -> Result<Exit, Failure> {
     let mut flow = find(options.flow.as_deref())?;
     if options.prometheus {
         print(&flow.client.ask(Request::Prometheus)?.text.unwrap_or_default())?;
-        return Ok(Exit::Well);
+        return Ok(Exit::Success);
     }
     let counts = stats_of(&mut flow)?;
     if options.json {
         json(&counts)?;
-        return Ok(Exit::Well);
+        return Ok(Exit::Success);
     }
     let (_, width) = console::Term::stdout().size_checked().unwrap_or((0, 120));
     let paint = Paint(console::colors_enabled());
     let width = usize::from(width).max(40);
-    let around = Around { shown: Shown::default(), width, height: ROWS, paint };
-    print(&format!("{}\n", frame(&counts, &Rates::of_all(&counts), &around).join("\n")))?;
-    Ok(Exit::Well)
+    let context = FrameContext { shown: Shown::default(), width, height: ROWS, paint };
+    print(&format!("{}\n", frame(&counts, &Rates::of_all(&counts), &context).join("\n")))?;
+    Ok(Exit::Success)
 }
 
 /// `bursar flow why`
 pub(crate) fn why(options: &Why) -> Result<Exit, Failure> {
     let (flow, rest) = split(&options.words);
     let [what] = rest else {
-        return Err(Failure::usage("name one node or edge, and before it a flow, if several go on"));
+        return Err(Failure::usage("name one node or edge, and before it a flow, if several are active"));
     };
     let answer = find(flow)?.client.ask(Request::Why { job: what.clone() })?;
     print(&format!("{}.\n", clean(answer.text.unwrap_or_default().trim_end_matches('.'))))?;
-    Ok(Exit::Well)
+    Ok(Exit::Success)
 }
 
 /// `bursar flow pause`
@@ -187,11 +187,11 @@ pub(crate) fn resume(options: &Node) -> Result<Exit, Failure> {
 
 fn steer(options: &Node, done: &str, request: impl FnOnce(Target) -> Request) -> Result<Exit, Failure> {
     let (flow, rest) = split(&options.words);
-    let [node] = rest else { return Err(Failure::usage("name one node, and before it a flow, if several go on")) };
+    let [node] = rest else { return Err(Failure::usage("name one node, and before it a flow, if several are active")) };
     let mut flow = find(flow)?;
     let answer = flow.client.ask(request(Target { job: Some(node.clone()), subtree: false }))?;
     print(&format!("{done} {} of flow {}\n", clean(&answer.id.unwrap_or_default()), flow.id))?;
-    Ok(Exit::Well)
+    Ok(Exit::Success)
 }
 
 /// `bursar flow stop`
@@ -200,7 +200,7 @@ pub(crate) fn stop(options: &Stop) -> Result<Exit, Failure> {
     let answer = flow.client.ask(Request::Cancel { target: Target::default(), now: options.now })?;
     let lost = answer.flow.map(|flow| not_delivered(&flow)).unwrap_or_default();
     print(&format!("stopped flow {}{lost}\n", flow.id))?;
-    Ok(Exit::Well)
+    Ok(Exit::Success)
 }
 
 /// What did not arrive: "; 3 messages were lost, 4 left behind".
@@ -227,7 +227,7 @@ pub(crate) fn set(options: &Set) -> Result<Exit, Failure> {
     let answer = flow.client.ask(Request::Set { edge: edge.clone(), capacity, priority })?;
     let edge = clean(&answer.id.unwrap_or_default());
     print(&format!("{edge} of flow {}: {}\n", flow.id, changes.join(", ")))?;
-    Ok(Exit::Well)
+    Ok(Exit::Success)
 }
 
 /// `capacity=512 priority=high`
@@ -244,7 +244,7 @@ fn changes_in(words: &[String]) -> Result<(Option<u64>, Option<i32>), Failure> {
                 capacity = Some(value.parse().map_err(|_| wrong())?);
             }
             Some(("priority", value)) => {
-                let wrong = "is no priority; write control, high, normal, or a number (100 and more is control, 10 and more high)";
+                let wrong = "is not a priority; write control, high, normal, or a number (100 and more is control, 10 and more high)";
                 priority = Some(match value {
                     "control" => 100,
                     "high" => 10,
@@ -253,12 +253,13 @@ fn changes_in(words: &[String]) -> Result<(Option<u64>, Option<i32>), Failure> {
                 });
             }
             Some(("policy", _)) => {
-                let why = "what an edge does when it is full is part of the graph and cannot be changed while it runs";
+                let why = "the policy of an edge is part of the graph and cannot be changed while the flow runs";
                 return Err(Failure::usage(format!("{why}; change `policy` in the file and start it again")));
             }
             _ => {
-                let message =
-                    format!("`{word}` is no change; there are `capacity=N` and `priority=control|high|normal|N`");
+                let message = format!(
+                    "`{word}` is not a change; possible changes are `capacity=N` and `priority=control|high|normal|N`"
+                );
                 return Err(Failure::usage(message));
             }
         }
@@ -289,8 +290,8 @@ mod tests {
             ("", "say what to change"),
             ("capacity=many", "not a number of messages"),
             ("priority=urgent", "write control, high, normal"),
-            ("policy=latest", "cannot be changed while it runs"),
-            ("size=3", "there are `capacity=N`"),
+            ("policy=latest", "cannot be changed while the flow runs"),
+            ("size=3", "possible changes are `capacity=N`"),
         ] {
             let message = changes_in(&words(text)).unwrap_err().message;
             assert!(message.contains(part), "{text}: {message}");

@@ -1,12 +1,12 @@
-//! `bursar flow run`: from a file to the code for the shell.
+//! `bursar flow run`: from a file to the exit code.
 //!
-//! Room: surface.
+//! Room: driver.
 //!
 //! # Invariant
 //! When this returns, nothing of the flow runs, its socket is gone, and the terminal is as it was.
 //!
 //! # Why it holds
-//! All of them are values of this function, dropped in this order, also by a panic: what steers the flow, keys and stderr, the display.
+//! All of them are values of this function, dropped in this order, also by a panic: what controls the flow, keys and stderr, the display.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -21,35 +21,35 @@ use surface_flowfile::build::{self, Hooks};
 use surface_flowfile::plan::CONTROL;
 
 use super::capture::Capture;
-use super::desk::{FlowDesk, Over};
+use super::controller::{EndNotifier, FlowController};
 use super::keys::Keys;
-use super::steward::{self, Charge, Notice};
-use super::verdict::Verdict;
-use crate::control::event::Of;
+use super::signal_handler::{self, Notice, SignalHandler};
+use super::stop_state::StopState;
+use crate::control::event::Subject;
 use crate::control::flows::{FlowSocket, new_id};
 use crate::control::{self, Pace};
 use crate::exit::{Exit, Failure};
 use crate::problems::invalid;
 use crate::signals;
 use crate::view::flow::Ended;
-use crate::view::voice::Voice;
+use crate::view::printer::Printer;
 use crate::view::{self, Mode};
 
-/// How long a flow may take to deliver what is on its way, if its file does not say.
+/// How long a flow may take to deliver messages on their way, if its file does not set `drain`.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// What to run.
+/// Options of `bursar flow run`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Options {
     /// The flow file, TOML or JSON
     file: PathBuf,
-    /// So many nodes may run at the same time; 1 means one thread [default: the file's, else 1]
+    /// How many nodes may run at the same time; 1 means one thread [default: that of the file, else 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     workers: Option<u32>,
     /// Drain and end after this time, as `90s` or `10m`
     #[arg(long = "for", value_name = "TIME", value_parser = super::time_ms)]
     span: Option<u64>,
-    /// An object for each event, one a line
+    /// One JSON object for each event, one a line
     #[arg(long)]
     json: bool,
     /// Lines instead of a live area, also on a terminal
@@ -60,37 +60,37 @@ pub(crate) struct Options {
 /// `bursar flow run`
 pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
     let plan = surface_flowfile::load(&options.file).map_err(|problems| invalid(&problems))?;
-    // What is typed would stand in the middle of a live area.
+    // Typed text would appear in the middle of a live area.
     let is_typed = reads_stdin(&plan) && std::io::stdin().is_terminal();
     let plain = (options.plain || is_typed).then_some(Mode::Plain);
     let mode = Mode::choose(options.json.then_some(Mode::Json).or(plain));
     let id = new_id();
-    let voice = Voice::new(mode, Of::Flow(id.clone()));
-    let prints = voice.clone();
+    let printer = Printer::new(mode, Subject::Flow(id.clone()));
+    let prints = printer.clone();
     let hooks = Hooks::default().keeper(KeeperProgram::this_one(["keep"])).print(move |text| prints.print(text));
     let broken = |error: &dyn std::fmt::Display| Failure::broken(format!("{}: {error}", options.file.display()));
     let mut builder = build::flow(&plan, &hooks).map_err(|error| broken(&error))?;
     if let Some(workers) = options.workers {
         builder = builder.workers(workers as usize);
     }
-    // What the file's checks let through and the scheduler does not.
+    // The scheduler may refuse what the checks of the file accept.
     let flow = builder.build().map_err(|problems| Failure::new(Exit::BadFile, problems.to_string()))?;
     let handle = flow.handle();
     let no_thread = |error: std::io::Error| Failure::broken(format!("the flow could not be watched: {error}"));
 
-    let (verdict, over) = (Arc::<Verdict>::default(), Arc::<Over>::default());
+    let (stop_state, end) = (Arc::<StopState>::default(), Arc::<EndNotifier>::default());
     let (notices, noticed) = mpsc::channel();
-    // Before the terminal is changed: a signal must not end us without putting it back.
-    let signals = steward::listen_for_signals(notices.clone()).map_err(no_thread)?;
-    let display = view::flow::start(handle.clone(), &voice).map_err(no_thread)?;
+    // Before the terminal is changed: a signal must not end the process without restoring it.
+    let signals = signal_handler::listen_for_signals(notices.clone()).map_err(no_thread)?;
+    let display = view::flow::start(handle.clone(), &printer).map_err(no_thread)?;
     let (stderr, keys) = match mode {
-        Mode::Live => (capture(&voice), listen_to_keys(&voice, notices.clone())),
+        Mode::Live => (capture(&printer), listen_to_keys(&printer, notices.clone())),
         Mode::Plain | Mode::Quiet | Mode::Json => (None, None),
     };
-    let charge = Charge {
+    let handler = SignalHandler {
         handle: handle.clone(),
-        verdict: Arc::clone(&verdict),
-        voice: voice.clone(),
+        stop_state: Arc::clone(&stop_state),
+        printer: printer.clone(),
         sources: sources(&plan),
         drain: plan.settings.drain_ms.map_or(DRAIN, Duration::from_millis),
         until: options.span.map(|ms| Instant::now() + Duration::from_millis(ms)),
@@ -98,31 +98,31 @@ pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
         is_paused: false,
         is_draining: false,
     };
-    let steward = steward::start(charge, noticed).map_err(no_thread)?;
-    let says = voice.clone();
-    let desk = FlowDesk {
+    let handler_thread = signal_handler::start(handler, noticed).map_err(no_thread)?;
+    let says = printer.clone();
+    let controller = FlowController {
         id: id.clone(),
         handle: handle.clone(),
-        verdict: Arc::clone(&verdict),
-        over: Arc::clone(&over),
+        stop_state: Arc::clone(&stop_state),
+        end: Arc::clone(&end),
         pace: Pace::default(),
         say: Box::new(move |text| says.say(text)),
     };
-    let socket = FlowSocket::open(&id, |folder| control::open(folder, Arc::new(desk)));
+    let socket = FlowSocket::open(&id, |folder| control::open(folder, Arc::new(controller)));
     if let Err(error) = &socket {
-        voice.say(&format!("other commands cannot reach this flow: {error}"));
+        printer.say(&format!("other commands cannot reach this flow: {error}"));
     }
 
     let result = flow.run();
 
-    over.ring();
+    end.notify();
     drop(socket);
     let _ = notices.send(Notice::Over);
-    let _ = steward.join();
+    let _ = handler_thread.join();
     signals.close();
     drop(keys);
     drop(stderr);
-    let (ended, code) = judge(&verdict, result, stopper(&plan, &handle));
+    let (ended, code) = how_it_ended(&stop_state, result, stopper(&plan, &handle));
     let failure = match &ended {
         Ended::Failed(error) | Ended::Lost(error) if mode != Mode::Json => Some(error.clone()),
         _ => None,
@@ -135,12 +135,12 @@ pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
     }
 }
 
-/// How it ended, for people and for the shell. `stopper`: the node that ended it.
-fn judge(verdict: &Verdict, result: Result<FlowEnded, FlowError>, stopper: Option<String>) -> (Ended, u8) {
-    let by_signal = verdict.signal.get().map(signals::code);
+/// How it ended, for people, and the exit code. `stopper`: the node that ended it.
+fn how_it_ended(stop_state: &StopState, result: Result<FlowEnded, FlowError>, stopper: Option<String>) -> (Ended, u8) {
+    let by_signal = stop_state.signal.get().map(signals::code);
     match result {
         Err(error) => (Ended::Failed(error.to_string()), Exit::Failed as u8),
-        Ok(_) if verdict.is_killed() => (Ended::Killed, by_signal.unwrap_or(Exit::Interrupted as u8)),
+        Ok(_) if stop_state.is_killed() => (Ended::Killed, by_signal.unwrap_or(Exit::Interrupted as u8)),
         Ok(ref ended) if let Some((node, why)) = ended.stats.failures().next() => {
             (Ended::Failed(format!("node `{node}` failed: {why}")), Exit::Failed as u8)
         }
@@ -148,8 +148,8 @@ fn judge(verdict: &Verdict, result: Result<FlowEnded, FlowError>, stopper: Optio
         Ok(ended) => match by_signal {
             Some(code) => (Ended::Interrupted, code),
             None if let Some(losses) = control::losses(&ended.stats.nodes) => (Ended::Lost(losses), Exit::Failed as u8),
-            None if stopper.is_some() || verdict.is_drained() => (Ended::Stopped(stopper), Exit::Well as u8),
-            None => (Ended::Done, Exit::Well as u8),
+            None if stopper.is_some() || stop_state.is_drained() => (Ended::Stopped(stopper), Exit::Success as u8),
+            None => (Ended::Done, Exit::Success as u8),
         },
     }
 }
@@ -163,20 +163,20 @@ fn stopper(plan: &Plan, handle: &bursar::flow::Handle) -> Option<String> {
     plan.nodes.iter().find(stops).map(|node| node.id.clone())
 }
 
-fn capture(voice: &Voice) -> Option<Capture> {
-    let tells = voice.clone();
-    // Without it the area may be torn, which is no reason not to run.
-    Capture::begin(move |line| drop(tells.print(line))).ok().flatten()
+fn capture(printer: &Printer) -> Option<Capture> {
+    let prints = printer.clone();
+    // Without it the live area may be garbled, but the flow can run.
+    Capture::begin(move |line| drop(prints.print(line))).ok().flatten()
 }
 
-fn listen_to_keys(voice: &Voice, notices: mpsc::Sender<Notice>) -> Option<Keys> {
+fn listen_to_keys(printer: &Printer, notices: mpsc::Sender<Notice>) -> Option<Keys> {
     let keys = Keys::listen(move |key| drop(notices.send(Notice::Key(key))));
     let keys = keys.unwrap_or_else(|error| {
-        voice.say(&format!("keys are not heard: {error}"));
+        printer.say(&format!("keys cannot be read: {error}"));
         None
     });
     if keys.is_some() {
-        voice.change(|shown| shown.selected = Some(0));
+        printer.change(|shown| shown.selected = Some(0));
     }
     keys
 }

@@ -1,4 +1,6 @@
 //! A new run.
+//!
+//! Room: driver.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -11,18 +13,18 @@ use surface_journal::{self as journal, Filter, Journal, NewJob, NewRun, Status};
 
 use crate::view::text::{clean, listed};
 
-use super::left::Left;
+use super::execute::{RunJournal, RunSetup};
+use super::initial_state::InitialState;
 use super::limits::{self, Machine};
 use super::options::Options;
 use super::plan::{self, Planned};
 use super::record::Track;
-use super::stage::{Place, Stage};
-use super::{dry, learn, stage, submit};
+use super::{dry, execute, learn, submit};
 use crate::exit::{Exit, Failure, say};
 use crate::out::print;
 use crate::runs::{orphans, unrecorded};
 
-/// Begins a run and stays until it is over.
+/// Starts a run and waits until it has ended.
 pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
     let planned = Planned::from_options(options)?;
     let plan = &planned.plan;
@@ -36,7 +38,7 @@ pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
     };
     let reasons = match &journal {
         Some(journal) if !options.force && plan.jobs.iter().any(|job| !job.outputs.is_empty()) => {
-            learn::reasons_to_run(plan, &learn::Known::of(journal, plan)?)
+            learn::reasons_to_run(plan, &learn::KnownOutputs::of(journal, plan)?)
         }
         _ => vec![Some(String::new()); count],
     };
@@ -52,13 +54,14 @@ pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
         print(&dry::text(plan, &demands, &estimates, &reasons, &config))?;
         return Ok(0);
     }
-    let left = reasons.iter().map(|reason| if reason.is_some() { Left::NEW } else { Left::Done }).collect();
+    let initial =
+        reasons.iter().map(|reason| if reason.is_some() { InitialState::NEW } else { InitialState::Done }).collect();
     let keep = journal.is_some();
     let starts: HashSet<&str> =
         plan.jobs.iter().zip(&reasons).filter(|(_, why)| why.is_some()).map(|(job, _)| job.name.as_str()).collect();
-    // Held until this run is in the journal: of two that are started at once, one sees the other.
-    let turn = file.filter(|_| !options.beside).map(Turn::take).transpose()?;
-    // A run without a journal does not run jobs twice either.
+    // Held until this run is in the journal: if two are started at once, one sees the other.
+    let start_lock = file.filter(|_| !options.beside).map(StartLock::take).transpose()?;
+    // A run without a journal must not run jobs twice either.
     let recorded = if keep {
         None
     } else {
@@ -87,9 +90,9 @@ pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
         jobs: plan.jobs.iter().zip(&demands).map(|(job, demand)| new_job(job, demand, &planned)).collect(),
         ..NewRun::new(plan.name.clone())
     })?;
-    drop(turn);
-    let place = Place { journal, lock, keep };
-    stage::conduct(Stage {
+    drop(start_lock);
+    let run_journal = RunJournal { journal, lock, keep };
+    execute::execute(RunSetup {
         tracks: vec![Track::new(0, false); count],
         plan: Arc::new(planned.plan),
         is_single: planned.is_single,
@@ -99,8 +102,8 @@ pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
         config,
         estimates,
         demands,
-        left,
-        place,
+        initial,
+        run_journal,
         recovered: Vec::new(),
         ran_before: HashMap::new(),
         taken: Vec::new(),
@@ -108,8 +111,8 @@ pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
     })
 }
 
-/// All settings; says which of the environment make no sense.
-pub(crate) fn settle(plan: &Plan, asked: &super::options::Asked) -> sched_jobs::Config {
+/// All settings; prints variables of the environment that are not valid.
+pub(crate) fn settle(plan: &Plan, asked: &super::options::LimitArgs) -> sched_jobs::Config {
     let wants_card =
         plan.jobs.iter().any(|job| job.vram_mb.is_some_and(|mb| mb > 0) || job.gpus.is_some_and(|gpus| gpus > 0));
     let environment = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
@@ -118,14 +121,14 @@ pub(crate) fn settle(plan: &Plan, asked: &super::options::Asked) -> sched_jobs::
     config
 }
 
-/// Refuses what no card here can ever give, before anything is begun.
+/// Refuses jobs that fit on no card of this machine, before anything starts.
 pub(crate) fn check_cards(plan: &Plan, demands: &[Demand], config: &sched_jobs::Config) -> Result<(), Failure> {
     let refused =
         plan.jobs.iter().zip(demands).find_map(|(job, demand)| config.limits.check_gpus(&job.name, demand).err());
     refused.map_or(Ok(()), |error| Err(Failure::new(Exit::BadFile, error.to_string())))
 }
 
-/// Refuses flow files that cannot run, before anything is begun. One that another job makes is looked at when its turn comes.
+/// Refuses flow files that cannot run, before anything starts. A file that another job makes is checked when its job starts.
 pub(crate) fn check_flows(plan: &Plan) -> Result<(), Failure> {
     let made: HashSet<PathBuf> = plan.jobs.iter().flat_map(|job| job.output_paths(&plan.base)).collect();
     let mut seen = HashSet::new();
@@ -143,7 +146,7 @@ fn open_journal(options: &Options) -> Result<Option<Journal>, Failure> {
     }
     let dir = Journal::default_dir()?;
     if options.dry_run && !dir.exists() {
-        return Ok(None); // to look at something must not make anything
+        return Ok(None); // a dry run creates nothing
     }
     let way_out = |error: journal::JournalError| {
         Failure::broken(format!(
@@ -156,7 +159,7 @@ fn open_journal(options: &Options) -> Result<Option<Journal>, Failure> {
 fn new_job(job: &Job, demand: &Demand, planned: &Planned) -> NewJob {
     NewJob {
         name: job.name.clone(),
-        // One command says nothing about others of the same program.
+        // The history of one command is not an estimate for others of the same program.
         group: if planned.is_single { String::new() } else { job.group.clone() },
         command: match &job.action {
             Action::Shell { line, .. } => line.clone(),
@@ -173,7 +176,7 @@ fn new_job(job: &Job, demand: &Demand, planned: &Planned) -> NewJob {
     }
 }
 
-/// So many runs are kept before the first hint, and between two.
+/// Every this many runs a hint is printed.
 const MANY_RUNS: u64 = 1_000;
 
 /// Runs are kept until they are pruned.
@@ -181,21 +184,21 @@ fn mention_growth(journal: &Journal) -> Result<(), Failure> {
     let runs = journal.count()?;
     if runs > 0 && runs.is_multiple_of(MANY_RUNS) {
         let dir = journal.dir().display();
-        say!("bursar: {dir} has {runs} runs by now; `bursar prune --older 30d` forgets old ones");
+        say!("bursar: {dir} has {runs} runs; `bursar prune --older 30d` removes old ones");
     }
     Ok(())
 }
 
-/// The right to begin a run of a file.
-struct Turn(#[expect(dead_code, reason = "closed, it lets go of the lock")] fs::File);
+/// The right to start a run of a file.
+struct StartLock(#[expect(dead_code, reason = "closing it releases the lock")] fs::File);
 
-impl Turn {
-    /// The lock is on the job file itself: it is there, and it is what must not be begun twice at once.
-    fn take(file: &Path) -> Result<Turn, Failure> {
+impl StartLock {
+    /// The lock is on the job file itself: it exists, and it must not be started twice at once.
+    fn take(file: &Path) -> Result<StartLock, Failure> {
         let cannot = |error: io::Error| Failure::broken(format!("cannot lock {}: {error}", file.display()));
         let open = fs::File::open(file).map_err(cannot)?;
         open.lock().map_err(cannot)?;
-        Ok(Turn(open))
+        Ok(StartLock(open))
     }
 }
 
@@ -210,8 +213,8 @@ fn refuse_twice(journal: &Journal, file: Option<&Path>, starts: &HashSet<&str>) 
             if !twice.is_empty() {
                 let (id, names) = (&run.id, listed(&twice, 1, |name| clean(name)));
                 return Err(Failure::broken(format!(
-                    "run {id} of this file is {status} (process {}), and has not ended {names}. Started again they would run twice; \
-                     `bursar ps` shows it, `bursar cancel {id}` ends it, --beside runs the file anyway",
+                    "run {id} of this file is {status} (process {}), and these jobs have not ended: {names}. They would run twice; \
+                     `bursar ps` shows it, `bursar cancel {id}` ends it, --beside starts the file anyway",
                     run.pid
                 )));
             }
@@ -229,15 +232,15 @@ fn mention_interrupted(journal: &Journal, file: Option<&Path>, beside: bool) -> 
         if !jobs.is_empty() {
             let (id, names) = (&run.id, orphans::names(&jobs));
             return Err(Failure::broken(format!(
-                "run {id} of this file was interrupted, and jobs of it still run: {names}. Started again they would run twice; \
-                 `bursar run --resume {id}` goes on with them, `bursar cancel {id}` ends them, --beside runs the file anyway"
+                "run {id} of this file was interrupted, and its jobs still run: {names}. They would run twice; \
+                 `bursar run --resume {id}` continues them, `bursar cancel {id}` ends them, --beside starts the file anyway"
             )));
         }
     }
     if let Some(run) = runs.iter().find(|run| run.file.as_deref() == Some(file)) {
         let (id, done, jobs) = (&run.id, run.counts.succeeded, run.jobs);
         say!(
-            "bursar: run {id} of this file was interrupted after {done} of {jobs} jobs; `bursar run --resume {id}` goes on with it"
+            "bursar: run {id} of this file was interrupted after {done} of {jobs} jobs; `bursar run --resume {id}` continues it"
         );
     }
     Ok(())

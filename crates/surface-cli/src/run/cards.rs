@@ -1,22 +1,24 @@
-//! Which graphics cards a run may use: those that the driver tells, less what was said.
+//! Which graphics cards a run may use: those that the driver reports, within the limits that were set.
+//!
+//! Room: driver.
 //!
 //! # Invariant
-//! No card counts for more than it has, whatever was said.
+//! No card counts for more memory than it has, whatever was set.
 
 use mech_process::machine;
 use sched_jobs::{Gpu, GpuDriver};
 
-/// The variable by which we are told our cards, as our own jobs are.
+/// The variable that limits our cards, as it does for our own jobs.
 const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 
-/// The cards that the driver tells; of these, those that we were told to use.
+/// The cards that the driver reports; of these, those that the variable allows.
 pub(crate) fn found(environment: impl Fn(&str) -> Option<String>) -> Vec<Gpu> {
     let cards: Vec<(u32, Gpu)> =
         machine::gpus().into_iter().map(|card| (card.index, Gpu::new(card.id, card.total_mb))).collect();
     visible(cards, environment(VISIBLE).as_deref())
 }
 
-/// Of these cards those that are named, by index or by the beginning of an id, in that order. What is not known ends the list, as CUDA does it.
+/// The cards that are named, by index or by the beginning of an id, in that order. An unknown name ends the list, as in CUDA.
 fn visible(cards: Vec<(u32, Gpu)>, named: Option<&str>) -> Vec<Gpu> {
     let Some(named) = named else { return cards.into_iter().map(|(_, gpu)| gpu).collect() };
     let find = |name: &str| {
@@ -34,7 +36,7 @@ fn visible(cards: Vec<(u32, Gpu)>, named: Option<&str>) -> Vec<Gpu> {
     gpus
 }
 
-/// The cards that jobs may use: at most `count`, each with at most `vram_mb`. Where none is known, as many as were said.
+/// The cards that jobs may use: at most `count`, each with at most `vram_mb`. If none is known, `count` cards are assumed.
 pub(crate) fn allowed(found: &[Gpu], count: Option<u32>, vram_mb: Option<u64>) -> Vec<Gpu> {
     let most = count.map_or(usize::MAX, |count| count as usize);
     let cap = vram_mb.filter(|mb| *mb > 0);
@@ -90,9 +92,9 @@ mod tests {
 
     #[test]
     fn where_no_card_is_known_as_many_are_there_as_were_said() {
-        let told = allowed(&[], Some(2), Some(6_000));
+        let cards = allowed(&[], Some(2), Some(6_000));
         assert_eq!(
-            told.iter().map(|gpu| (gpu.id.as_str(), gpu.vram_mb)).collect::<Vec<_>>(),
+            cards.iter().map(|gpu| (gpu.id.as_str(), gpu.vram_mb)).collect::<Vec<_>>(),
             [("0", 6_000), ("1", 6_000)]
         );
         assert!(allowed(&[], None, Some(6_000)).is_empty(), "then video memory is one sum");

@@ -1,4 +1,6 @@
 //! What would run, in which order, and why.
+//!
+//! Room: surface.
 
 use std::cmp::Reverse;
 use std::fmt::Write as _;
@@ -6,7 +8,7 @@ use std::fmt::Write as _;
 use sched_jobs::{Config, Demand, Resource};
 use surface_jobfile::Plan;
 use surface_journal::Estimate;
-use surface_text::cycle::{Tie, order_by};
+use surface_text::cycle::{Edge, order_by};
 
 /// All of it, as text.
 pub(crate) fn text(
@@ -58,12 +60,12 @@ pub(crate) fn text(
 /// The order in which jobs would start if each ran alone and quickly: by priority, then by how long they have been ready.
 fn order(plan: &Plan, reasons: &[Option<String>]) -> Vec<usize> {
     let runs = |at: usize| reasons[at].is_some();
-    let ties = plan.jobs.iter().enumerate().flat_map(|(user, job)| {
+    let edges = plan.jobs.iter().enumerate().flat_map(|(user, job)| {
         let needs = job.needs.iter().filter(move |need| runs(**need) && runs(user));
-        needs.map(move |&need| Tie { need, user, loose: false })
+        needs.map(move |&need| Edge { need, user, loose: false })
     });
     let key = |at: usize, since: usize| (plan.jobs[at].priority, Reverse(since), Reverse(at));
-    let mut order = order_by(plan.jobs.len(), &ties.collect::<Vec<_>>(), key);
+    let mut order = order_by(plan.jobs.len(), &edges.collect::<Vec<_>>(), key);
     order.retain(|at| runs(*at));
     order
 }

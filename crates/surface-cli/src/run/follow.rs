@@ -1,11 +1,13 @@
-//! The output of a command, passed on as it is written to its log.
+//! The output of a command, copied as it is written to its log.
+//!
+//! Room: driver.
 //!
 //! # Invariant
-//! When [`Following::finish`] returns `Ok`, everything that was in the log has been passed on. The log takes no more of the disk than its limit, but never loses what was not passed on.
+//! When [`LogFollower::finish`] returns `Ok`, everything in the log has been copied. The log takes no more disk space than its limit, but never loses what was not copied.
 //!
 //! # Why it holds
-//! The thread reads to the end of the file after it was told that nothing more comes. Until then it waits in the kernel, for the
-//! file to change or for that word: no polling.
+//! The thread reads to the end of the file after it was told that nothing more comes. Until then it waits in the kernel, for a
+//! change of the file or for that message: no polling.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -17,19 +19,19 @@ use mech_process::LimitedLog;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 
-/// A log that is being passed on.
-pub(crate) struct Following {
+/// A log that is being copied.
+pub(crate) struct LogFollower {
     done: OwnedFd,
     thread: JoinHandle<io::Result<()>>,
 }
 
-/// Passes on to `to` what is written to `log`, which is made if it is not there, from its beginning. `closed` is called if whoever reads that has had enough.
+/// Copies to `to` what is written to `log`, from its beginning; the log is created if it is missing. `closed` is called if the reader of `to` is gone.
 pub(crate) fn follow(
     log: &Path,
     bytes_max: u64,
     to: impl Write + Send + 'static,
     closed: impl FnOnce() + Send + 'static,
-) -> io::Result<Following> {
+) -> io::Result<LogFollower> {
     let file = File::options().create(true).append(true).read(true).open(log)?;
     let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
     inotify::add_watch(&watch, log, WatchFlags::MODIFY)?;
@@ -43,17 +45,17 @@ pub(crate) fn follow(
         passed
     };
     let thread = std::thread::Builder::new().name("bursar-follow".to_owned()).spawn(pass)?;
-    Ok(Following { done, thread })
+    Ok(LogFollower { done, thread })
 }
 
-impl Following {
-    /// Nothing more comes: passes on the rest.
+impl LogFollower {
+    /// Nothing more comes: copies the rest.
     ///
     /// # Errors
-    /// If not all could be passed on. The log has it.
+    /// If not everything could be copied. The log has it.
     pub(crate) fn finish(self) -> io::Result<()> {
         drop(self.done); // the other end of the pipe sees it
-        self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that passes it on panicked")))
+        self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that copies it panicked")))
     }
 }
 
@@ -74,7 +76,7 @@ fn pass_on(
                 Ok(count) => {
                     out.write_all(&buffer[..count]).and_then(|()| out.flush())?;
                     passed += count as u64;
-                    // Where the file system cannot give a part of a file back, the log grows.
+                    // If the file system cannot punch holes, the log grows.
                     if limited.as_mut().is_some_and(|log| log.trim_before(passed).is_err()) {
                         limited = None;
                     }

@@ -1,4 +1,6 @@
-//! What earlier runs teach about this one: what jobs will need, and which need not run.
+//! What earlier runs say about this one: estimates of what jobs need, and which jobs are up to date.
+//!
+//! Room: driver.
 //!
 //! # Invariant
 //! In doubt a job runs: it is skipped only if everything it needs is skipped, its outputs are newer than its inputs, what it reads is as it was, and they are as the same command
@@ -10,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use sched_jobs::process::Stamp;
 use surface_jobfile::{Freshness, Plan};
-use surface_journal::{Estimate, Journal, JournalError, Look, Output, group_fingerprint};
+use surface_journal::{Estimate, FileStamp, Journal, JournalError, Output, group_fingerprint};
 
 /// What each job needed earlier, in the order of the plan; by its own command, else, if wanted, by others of its group.
 pub(crate) fn estimates(
@@ -44,22 +46,22 @@ pub(crate) fn estimates(
 
 /// What is known of the files that a plan's jobs make.
 #[derive(Default)]
-pub(crate) struct Known(HashMap<PathBuf, Output>);
+pub(crate) struct KnownOutputs(HashMap<PathBuf, Output>);
 
-impl Known {
+impl KnownOutputs {
     /// Asks the journal, once for all of them.
-    pub(crate) fn of(journal: &Journal, plan: &Plan) -> Result<Known, JournalError> {
+    pub(crate) fn of(journal: &Journal, plan: &Plan) -> Result<KnownOutputs, JournalError> {
         let paths: Vec<PathBuf> = plan.jobs.iter().flat_map(|job| job.output_paths(&plan.base)).collect();
         let known = journal.outputs(&paths)?;
-        Ok(Known(paths.into_iter().zip(known).filter_map(|(path, known)| Some((path, known?))).collect()))
+        Ok(KnownOutputs(paths.into_iter().zip(known).filter_map(|(path, known)| Some((path, known?))).collect()))
     }
 
-    /// Why the outputs of a job cannot be trusted, if so. They are there.
+    /// Why the outputs of a job, which exist, cannot be trusted, if so.
     fn doubt(&self, plan: &Plan, at: usize) -> Option<String> {
         let (job, base) = (&plan.jobs[at], &plan.base);
-        let reads = LazyCell::new(|| plan.sources_look(at));
+        let reads = LazyCell::new(|| plan.sources_hash(at));
         job.output_paths(base).iter().zip(&job.outputs).find_map(|(path, output)| {
-            let now = Stamp::of(path)?.map(|Stamp { size, changed_ns }| Look { size, changed_ns });
+            let now = Stamp::of(path)?.map(|Stamp { size, changed_ns }| FileStamp { size, changed_ns });
             match self.0.get(path) {
                 None => Some("no earlier success is known".to_owned()),
                 Some(known) if !known.is_whole => Some(format!("output {output} was left incomplete")),
@@ -75,7 +77,7 @@ impl Known {
 }
 
 /// Why each job runs, in the order of the plan; `None` if it need not.
-pub(crate) fn reasons_to_run(plan: &Plan, known: &Known) -> Vec<Option<String>> {
+pub(crate) fn reasons_to_run(plan: &Plan, known: &KnownOutputs) -> Vec<Option<String>> {
     let mut reasons: Vec<Option<String>> = vec![Some(String::from("always")); plan.jobs.len()];
     for at in plan.order().unwrap_or_default() {
         let job = &plan.jobs[at];

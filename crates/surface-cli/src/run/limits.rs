@@ -1,15 +1,17 @@
-//! What jobs may use together: built-in values, then the machine, the environment, the file, the command line.
+//! The limits of a run: built-in values, then the machine, the environment, the file, the command line.
+//!
+//! Room: decisions.
 //!
 //! # Invariant
-//! What was said later wins, and nothing that was said is changed by the machine, but for graphics cards: none has more memory for having been
-//! promised it.
+//! A later setting wins, and the machine changes none of them, except for graphics cards: no card gets more memory than it
+//! has.
 
 use mech_process::machine;
 use sched_jobs::{BadSetting, Config, Gpu};
 use surface_jobfile::Resources;
 
 use super::cards;
-use super::options::Asked;
+use super::options::LimitArgs;
 
 /// The named resource by which `--jobs` counts. No file can declare it: names there have no spaces.
 pub(crate) const AT_ONCE: &str = "jobs at once";
@@ -19,12 +21,12 @@ pub(crate) const AT_ONCE: &str = "jobs at once";
 pub(crate) struct Machine {
     pub(crate) cpus: usize,
     pub(crate) ram_mb: Option<u64>,
-    /// Its graphics cards, if anybody asked.
+    /// Its graphics cards, if they were asked for.
     pub(crate) gpus: Vec<Gpu>,
 }
 
 impl Machine {
-    /// This one. Its graphics cards are asked only if somebody wants them: loading the driver's library takes a while.
+    /// This machine. Its graphics cards are read only if a job needs one: loading the driver's library takes a while.
     pub(crate) fn here(wants_card: bool) -> Self {
         let variable = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
         Self {
@@ -40,12 +42,12 @@ impl Machine {
     }
 }
 
-/// All settings of a run, and those of the environment that make no sense.
+/// All settings of a run, and the variables of the environment that are not valid.
 pub(crate) fn settle(
     machine: &Machine,
     environment: impl Fn(&str) -> Option<String>,
     file: &Resources,
-    asked: &Asked,
+    asked: &LimitArgs,
 ) -> (Config, Vec<BadSetting>) {
     let mut config = Config::for_cpus(machine.cpus);
     // Commands run in processes of their own, so a slot for each CPU is right: our own threads hardly run.
@@ -58,7 +60,7 @@ pub(crate) fn settle(
     let limits = &mut config.limits;
     limits.cpu_slots = asked.cpu.or(file.cpu).unwrap_or(limits.cpu_slots);
     limits.ram_mb = asked.ram.or(file.ram_mb).unwrap_or(limits.ram_mb);
-    // The built-in figure is a guess about a machine whose cards are not known: it says nothing about those that are.
+    // The built-in figure is a guess for a machine with unknown cards: it is no limit for known ones.
     let said = asked.vram.or(file.vram_mb).or(Some(limits.vram_mb).filter(|mb| *mb != built_in));
     limits.gpus = cards::allowed(&machine.gpus, asked.gpus.or(file.gpus), said);
     limits.vram_mb = match limits.gpus.iter().try_fold(0_u64, |sum, gpu| (gpu.vram_mb > 0).then(|| sum + gpu.vram_mb)) {
@@ -82,7 +84,7 @@ mod tests {
 
     const MACHINE: Machine = Machine { cpus: 12, ram_mb: Some(32_000), gpus: Vec::new() };
 
-    fn settled(environment: &[(&str, &str)], file: &Resources, asked: &Asked) -> Config {
+    fn settled(environment: &[(&str, &str)], file: &Resources, asked: &LimitArgs) -> Config {
         let lookup =
             |name: &str| environment.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
         let (config, bad) = settle(&MACHINE, lookup, file, asked);
@@ -92,12 +94,12 @@ mod tests {
 
     #[test]
     fn what_nobody_said_is_taken_from_the_machine() {
-        let limits = settled(&[], &Resources::default(), &Asked::default()).limits;
+        let limits = settled(&[], &Resources::default(), &LimitArgs::default()).limits;
         assert_eq!((limits.cpu_slots, limits.ram_mb, limits.vram_mb), (12, 28_000, 7_680));
         let small = Machine { ram_mb: Some(1_000), ..MACHINE };
-        assert_eq!(settle(&small, |_| None, &Resources::default(), &Asked::default()).0.limits.ram_mb, 488);
+        assert_eq!(settle(&small, |_| None, &Resources::default(), &LimitArgs::default()).0.limits.ram_mb, 488);
         let tiny = Machine { ram_mb: Some(100), ..MACHINE };
-        let limits = settle(&tiny, |_| None, &Resources::default(), &Asked::default()).0.limits;
+        let limits = settle(&tiny, |_| None, &Resources::default(), &LimitArgs::default()).0.limits;
         assert_eq!(limits.ram_mb, 1, "0 would mean no limit");
     }
 
@@ -105,26 +107,26 @@ mod tests {
     fn the_environment_goes_before_the_machine_the_file_before_it_and_the_command_line_before_all() {
         let environment =
             [("BURSAR_SCHED_CPU_SLOTS", "3"), ("BURSAR_SCHED_RAM_MB_SOFT", "300"), ("BURSAR_SCHEDULER", "simple")];
-        let nothing = (Resources::default(), Asked::default());
+        let nothing = (Resources::default(), LimitArgs::default());
         let config = settled(&environment, &nothing.0, &nothing.1);
         assert_eq!((config.limits.cpu_slots, config.limits.ram_mb, config.scheduler), (3, 300, Scheduler::Simple));
         let file = Resources { cpu: Some(4), ram_mb: Some(400), named: vec![("licence".into(), 2)], ..nothing.0 };
         let limits = settled(&environment, &file, &nothing.1).limits;
         assert_eq!((limits.cpu_slots, limits.ram_mb), (4, 400));
-        let asked = Asked { cpu: Some(5), ram: Some(0), resource: vec![("licence".into(), 7)], ..nothing.1 };
+        let asked = LimitArgs { cpu: Some(5), ram: Some(0), resource: vec![("licence".into(), 7)], ..nothing.1 };
         let limits = settled(&environment, &file, &asked).limits;
         assert_eq!((limits.cpu_slots, limits.ram_mb, limits.named), (5, 0, vec![("licence".into(), 7)]));
     }
 
     #[test]
     fn what_a_resumed_run_is_asked_goes_before_what_it_was_asked_first() {
-        let before = Asked {
+        let before = LimitArgs {
             cpu: Some(1),
             ram: Some(100),
             resource: vec![("a".into(), 1), ("b".into(), 1)],
-            ..Asked::default()
+            ..LimitArgs::default()
         };
-        let now = Asked { cpu: Some(2), resource: vec![("b".into(), 2)], ..Asked::default() };
+        let now = LimitArgs { cpu: Some(2), resource: vec![("b".into(), 2)], ..LimitArgs::default() };
         let asked = now.over(before);
         assert_eq!((asked.cpu, asked.ram), (Some(2), Some(100)));
         assert_eq!(asked.resource, [("a".into(), 1), ("b".into(), 2)]);

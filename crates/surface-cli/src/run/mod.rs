@@ -1,45 +1,47 @@
-//! `bursar run`: a graph of commands, or one, within what the machine has; recorded, so that it can go on after a crash.
+//! `bursar run`: a DAG of commands, or one command, within limits; recorded, so that it can be resumed after a crash.
 //!
-//! Room: surface. Reads files, starts keepers and writes the journal; what runs when is decided by `sched-jobs`.
+//! Room: surface.
 //!
-//! - `options.rs`: what can be said; `limits.rs`: what it comes to; `plan.rs`: the jobs.
-//! - `learn.rs`: what earlier runs teach; `left.rs`: what an earlier life of this run left.
-//! - `begin.rs`: a new run; `resume.rs`: one that goes on; `stage.rs`: what both do.
-//! - `front.rs`: what is shown, and the socket that others steer it by; `share.rs`: one budget with other runs.
-//! - `record.rs`: into the journal; `steward.rs`: signals and other interruptions.
+//! Reads files, starts keepers and writes the journal; what runs when is decided by `sched-jobs`.
+//!
+//! - `options.rs`: the command line; `limits.rs`: the limits; `plan.rs`: the jobs.
+//! - `learn.rs`: estimates from earlier runs; `initial_state.rs`: how the jobs of a resumed run continue.
+//! - `begin.rs`: a new run; `resume.rs`: a resumed one; `execute.rs`: what both do.
+//! - `frontend.rs`: the display and the control socket; `share.rs`: one budget with other runs.
+//! - `record.rs`: events into the journal; `signal_handler.rs`: signals and other interruptions.
 
 mod begin;
 mod cards;
 mod dry;
+mod execute;
 mod follow;
-mod front;
+mod frontend;
+mod initial_state;
 mod learn;
-mod left;
 mod limits;
 mod options;
 mod plan;
 mod record;
 mod resume;
 mod share;
-mod stage;
-mod steward;
+mod signal_handler;
 mod submit;
 
 pub(crate) use self::options::Options;
 use crate::exit::Failure;
 
-/// Refuses what `run` would refuse though the file is right: jobs that no graphics card of this machine can ever hold, flow files that are wrong.
+/// Refuses what `run` would refuse though the file is valid: jobs that fit on no graphics card of this machine, and flow files that are not valid.
 pub(crate) fn check(plan: &surface_jobfile::Plan) -> Result<(), Failure> {
     begin::check_flows(plan)?;
-    // No history changes what a job takes of cards.
+    // What a job takes of cards does not depend on history.
     let demands: Vec<_> = plan.jobs.iter().map(|job| submit::demand(job, None, false)).collect();
-    begin::check_cards(plan, &demands, &begin::settle(plan, &options::Asked::default()))
+    begin::check_cards(plan, &demands, &begin::settle(plan, &options::LimitArgs::default()))
 }
 
-/// Runs what the options say. Gives the code for the shell.
+/// Runs what the options ask for. Returns the exit code.
 pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
     if options.retry_failed && options.resume.is_none() {
-        let message = "--retry-failed is about a run that has ended; write `bursar run --resume [RUN] --retry-failed`";
+        let message = "--retry-failed needs a run that has ended; write `bursar run --resume [RUN] --retry-failed`";
         return Err(Failure::usage(message.to_owned()));
     }
     match &options.resume {

@@ -1,4 +1,6 @@
-//! What can be said on the command line of `bursar run`.
+//! The command line of `bursar run`.
+//!
+//! Room: surface.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,34 +13,33 @@ use crate::view::Mode;
 
 const ABOUT_RUN: &str = "\
 Examples:
-  bursar run render.toml                       every job of the file, as many at once as fit
+  bursar run render.toml                       all jobs of the file, as many at once as fit
   bursar run render.toml --ram 8GB --cpu 4     within these limits, whatever the file says
   bursar run render.toml --only compose        one job, with what it needs
   bursar run render.toml --dry-run             what would run, in which order, and why
   bursar run --ram 4GB -- ffmpeg -i a.mov b.mp4   one command, when 4 GB are free
-  bursar run --resume                          go on with the newest run that was interrupted
-  bursar run --resume r-7f3a --retry-failed    that run, and what had failed once more
+  bursar run --resume                          continue the newest run that was interrupted
+  bursar run --resume r-7f3a --retry-failed    continue that run, and retry what failed
 
-Limits: what is not said on the command line is taken from `[resources]` of the file, else from BURSAR_SCHED_CPU_SLOTS,
-_RAM_MB_SOFT, _VRAM_MB_SOFT, else from the machine: a slot for each CPU; its memory less an eighth (at least 512 MB) for
-everything else that runs here; its graphics cards, each with its memory, or those of CUDA_VISIBLE_DEVICES.
-A job that does not say what memory it needs gets what its command used at most in its last five successes, and a tenth more;
-256 MB if it never ran.
+Limits: what is not set on the command line is taken from `[resources]` of the file, else from BURSAR_SCHED_CPU_SLOTS, \
+_RAM_MB_SOFT, _VRAM_MB_SOFT, else from the machine: one slot for each CPU; its memory less an eighth (at least 512 MB) for \
+other programs; its graphics cards, each with its memory, or those of CUDA_VISIBLE_DEVICES. \
+A job without `ram` gets the peak of its command in its last five successes, plus a tenth; 256 MB if it never ran.
 
-Ctrl-C once asks running jobs to end and keeps the run for --resume; twice kills them now. Jobs survive a kill of bursar
+Ctrl-C once asks running jobs to end and keeps the run for --resume; twice kills them. Jobs survive a kill of bursar \
 itself: --resume finds them.
 
 Exit codes:
   0    every job succeeded
   1    a job failed or was cancelled, or the run could not be recorded
-  2    the arguments make no sense
-  3    the job file is not valid; the lines are shown
+  2    the arguments are not valid
+  3    the job file is not valid; its problems are shown
   4    there is no such run
   130  interrupted by Ctrl-C; 143 by SIGTERM, 129 by SIGHUP
-  With `-- COMMAND` the code is that of the command: 124 after its timeout, 127 if it could not start, 128 and the number of
-  the signal that killed it.";
+  With `-- COMMAND` the code is that of the command: 124 after its timeout, 127 if it could not start, 128 plus the number of \
+the signal that killed it.";
 
-/// Run the jobs of a file, or one command, within CPU, RAM and VRAM
+/// Run the jobs of a file, or one command, within CPU, RAM and VRAM limits
 #[derive(Debug, Clone, Args)]
 #[command(after_help = ABOUT_RUN)]
 pub(crate) struct Options {
@@ -46,74 +47,74 @@ pub(crate) struct Options {
     #[arg(value_name = "FILE", required_unless_present_any = ["resume", "command"], conflicts_with_all = ["resume", "command"])]
     pub(crate) file: Option<PathBuf>,
 
-    /// One command instead of a file; its output comes through as it is written
+    /// Run one command instead of a file; its output is passed through
     #[arg(last = true, value_name = "COMMAND", conflicts_with = "resume")]
     pub(crate) command: Vec<OsString>,
 
-    /// Go on with a run that was interrupted; the newest if none is named
+    /// Continue a run that was interrupted [default: the newest]
     #[arg(long, value_name = "RUN", num_args = 0..=1)]
     pub(crate) resume: Option<Option<String>>,
 
-    /// With --resume: also try again what failed or was cancelled
+    /// With --resume: also retry jobs that failed or were cancelled
     #[arg(long, requires = "resume")]
     pub(crate) retry_failed: bool,
 
     #[command(flatten)]
-    pub(crate) asked: Asked,
+    pub(crate) asked: LimitArgs,
 
-    /// Only this job and what it needs; may be given several times, also `image` for all of `image[…]`
+    /// Run only this job and what it needs; may be repeated; `image` means all of `image[…]`
     #[arg(long, value_name = "JOB")]
     pub(crate) only: Vec<String>,
 
-    /// Show what would run, in the order it would start, and run nothing
+    /// Print what would run, in start order, and run nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
 
-    /// Run jobs whose outputs are up to date, too
+    /// Also run jobs whose outputs are up to date
     #[arg(long)]
     pub(crate) force: bool,
 
-    /// Start what fits into the limits though other programs use the memory now; without it jobs wait until it is really free
+    /// Start jobs that fit into the limits even if other programs use the memory now; without it jobs wait until it is free
     #[arg(long)]
     pub(crate) overcommit: bool,
 
-    /// Start the file though another run of it goes on, or jobs of an interrupted one; without it that is refused where jobs would run twice
+    /// Start the file even if another run of it is active; without it, a start that would run jobs twice is refused
     #[arg(long)]
     pub(crate) beside: bool,
 
-    /// Keep outputs that an attempt made which then failed or was cancelled; else they are removed. Never taken for whole
+    /// Keep outputs of attempts that failed or were cancelled; without it they are removed. They never count as complete
     #[arg(long)]
     pub(crate) keep_incomplete: bool,
 
-    /// After the first failure start nothing more, and cancel what runs
+    /// After the first failure start nothing more, and cancel running jobs
     #[arg(long, overrides_with = "keep_going")]
     pub(crate) fail_fast: bool,
 
-    /// After a failure go on with whatever does not need the job that failed (this is the default)
+    /// After a failure continue with jobs that do not need the failed one (the default)
     #[arg(long, overrides_with = "fail_fast")]
     pub(crate) keep_going: bool,
 
-    /// Leave no record: the run is forgotten when it has succeeded, and nothing is learnt from it
+    /// Do not record the run: it is deleted after a success, and gives no estimates
     #[arg(long, conflicts_with = "resume")]
     pub(crate) no_journal: bool,
 
-    /// With a command: greater goes first
+    /// With a command: its priority; higher goes first
     #[arg(long, value_name = "N", requires = "command", allow_hyphen_values = true)]
     pub(crate) priority: Option<i32>,
 
-    /// With a command: end it after this time, as `90s` or `10m`
+    /// With a command: time limit, as `90s` or `10m`
     #[arg(long, value_name = "TIME", requires = "command", value_parser = time_ms)]
     pub(crate) timeout: Option<u64>,
 
-    /// With a command: disk space that each of its logs may take, as `100MB`; of a longer one the beginning and the end stay; 0 for no limit [default: 1GB]
+    /// With a command: limit for each of its logs, as `100MB`; of a longer log the beginning and the end are kept; 0 for no limit [default: 1GB]
     #[arg(long, value_name = "SIZE", requires = "command", value_parser = size_mb)]
     pub(crate) log_limit: Option<u64>,
 
-    /// With a command: what to call it; else its program's name
+    /// With a command: its name [default: the name of the program]
     #[arg(long, value_name = "NAME", requires = "command")]
     pub(crate) name: Option<String>,
 
-    /// Only failures
+    /// Print only failures
     #[arg(long, short, conflicts_with = "json")]
     pub(crate) quiet: bool,
 
@@ -133,28 +134,28 @@ impl Options {
 /// Limits that were asked for. A run keeps them for when it is resumed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Asked {
-    /// CPU slots; with a command: those it takes
+pub(crate) struct LimitArgs {
+    /// CPU slots; with a command: how many it takes
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) cpu: Option<u32>,
 
-    /// Memory, as `8GB`, `512MB` or a number of MB; 0 for no limit; with a command: what it takes
+    /// Memory, as `8GB`, `512MB` or a number of MB; 0 for no limit; with a command: how much it takes
     #[arg(long, value_name = "SIZE", value_parser = size_mb)]
     pub(crate) ram: Option<u64>,
 
-    /// Video memory of each graphics card; with a command: what it takes of one
+    /// Video memory of each graphics card; with a command: how much it takes of one
     #[arg(long, value_name = "SIZE", value_parser = size_mb)]
     pub(crate) vram: Option<u64>,
 
-    /// Graphics cards, at most the first so many; with a command: so many it takes
+    /// Number of graphics cards that may be used; with a command: how many it takes
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=64))]
     pub(crate) gpus: Option<u32>,
 
-    /// How much there is of a named resource; with a command: how much it takes
+    /// Amount of a named resource; with a command: how much it takes
     #[arg(long, value_name = "NAME=N", value_parser = named)]
     pub(crate) resource: Vec<(String, u64)>,
 
-    /// At most so many jobs at once, whatever they need
+    /// At most this many jobs at once
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) jobs: Option<u32>,
 
@@ -164,15 +165,15 @@ pub(crate) struct Asked {
     pub(crate) scheduler: Option<Scheduler>,
 }
 
-impl Asked {
-    /// What is said now, and where nothing is, what was said `before`.
-    pub(crate) fn over(self, before: Asked) -> Asked {
+impl LimitArgs {
+    /// These limits, and where they are not set, those of `before`.
+    pub(crate) fn over(self, before: LimitArgs) -> LimitArgs {
         let mut resource = before.resource;
         for (name, amount) in self.resource {
             resource.retain(|(known, _)| *known != name);
             resource.push((name, amount));
         }
-        Asked {
+        LimitArgs {
             cpu: self.cpu.or(before.cpu),
             ram: self.ram.or(before.ram),
             vram: self.vram.or(before.vram),
@@ -190,7 +191,9 @@ fn size_mb(text: &str) -> Result<u64, String> {
 
 fn time_ms(text: &str) -> Result<u64, String> {
     match surface_jobfile::millis(text) {
-        Ok(0) => Err("nothing ends in no time; write `90s`, `10m` or `1h30m`, or leave it out for no limit".to_owned()),
+        Ok(0) => {
+            Err("a time limit cannot be 0; write `90s`, `10m` or `1h30m`, or leave it out for no limit".to_owned())
+        }
         Ok(ms) => Ok(ms),
         Err(why) => Err(format!("{why}; write `90s`, `10m` or `1h30m`")),
     }
@@ -204,7 +207,7 @@ fn named(text: &str) -> Result<(String, u64), String> {
 }
 
 fn scheduler(text: &str) -> Result<Scheduler, String> {
-    text.parse().map_err(|()| "there are `threadpool` and `simple`".to_owned())
+    text.parse().map_err(|()| "the schedulers are `threadpool` and `simple`".to_owned())
 }
 
 mod scheduler_name {
@@ -216,7 +219,7 @@ mod scheduler_name {
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Scheduler>, D::Error> {
-        // A name that this version does not know is no reason not to go on with a run.
+        // A name that this version does not know must not keep a run from being resumed.
         Ok(Option::<String>::deserialize(deserializer)?.and_then(|name| name.parse().ok()))
     }
 }

@@ -1,4 +1,6 @@
 //! The plan of a run: of a file, of one command, or of an earlier run; and as the journal keeps it.
+//!
+//! Room: surface.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -6,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use surface_jobfile::{Action, Job, Plan, Resources};
 
-use super::options::{Asked, Options};
+use super::options::{LimitArgs, Options};
 use crate::exit::Failure;
 
 /// A plan and where it is from.
@@ -15,13 +17,13 @@ pub(crate) struct Planned {
     pub(crate) plan: Plan,
     /// The file, absolute.
     pub(crate) file: Option<PathBuf>,
-    /// Limits; of one command, what it takes is in its job already.
-    pub(crate) asked: Asked,
+    /// Limits; with one command, its demands are in its job.
+    pub(crate) asked: LimitArgs,
     pub(crate) is_single: bool,
 }
 
 impl Planned {
-    /// The plan that the options name, with only what they want of it.
+    /// The plan that the options name, reduced by `--only`.
     pub(crate) fn from_options(options: &Options) -> Result<Planned, Failure> {
         let asked = options.asked.clone();
         if !options.command.is_empty() {
@@ -42,7 +44,7 @@ fn single(options: &Options) -> Result<Planned, Failure> {
     let argv = options.command.iter().map(|word| {
         word.to_str().map(str::to_owned).ok_or_else(|| {
             let word = word.to_string_lossy();
-            Failure::usage(format!("`{word}` is not UTF-8; call a script that has this word in it"))
+            Failure::usage(format!("`{word}` is not UTF-8; put it into a script and run that"))
         })
     });
     let argv: Vec<String> = argv.collect::<Result<_, _>>()?;
@@ -51,7 +53,7 @@ fn single(options: &Options) -> Result<Planned, Failure> {
     }
     let program = Path::new(&argv[0]).file_name().map_or(argv[0].clone(), |name| name.to_string_lossy().into_owned());
     let base = std::env::current_dir().map_err(|error| {
-        Failure::broken(format!("cannot tell the current directory: {error}; change to one that exists"))
+        Failure::broken(format!("cannot find the current directory: {error}; change to one that exists"))
     })?;
     let asked = &options.asked;
     let mut job = Job::new(options.name.clone().unwrap_or(program), Action::Argv(argv));
@@ -63,9 +65,9 @@ fn single(options: &Options) -> Result<Planned, Failure> {
     job.priority = options.priority.unwrap_or(0);
     job.timeout_ms = options.timeout;
     job.log_limit_mb = options.log_limit;
-    // A resource that only this command names has room for it; others who name it share it.
+    // A resource that only this command names has room for it; other runs that name it share it.
     let resources = Resources { named: asked.resource.clone(), ..Resources::default() };
-    let asked = Asked { jobs: asked.jobs, scheduler: asked.scheduler, ..Asked::default() };
+    let asked = LimitArgs { jobs: asked.jobs, scheduler: asked.scheduler, ..LimitArgs::default() };
     let plan = Plan { name: job.name.clone(), base, resources, jobs: vec![job] };
     Ok(Planned { plan, file: None, asked, is_single: true })
 }
@@ -90,20 +92,20 @@ fn only(plan: Plan, names: &[String]) -> Result<Plan, Failure> {
             queue.extend(plan.jobs[at].needs.iter().copied());
         }
     }
-    let places = keep.iter().scan(0, |next, &kept| {
-        let place = *next;
+    let indices = keep.iter().scan(0, |next, &kept| {
+        let index = *next;
         *next += usize::from(kept);
-        Some(place)
+        Some(index)
     });
-    let new_place: Vec<usize> = places.collect();
+    let new_index: Vec<usize> = indices.collect();
     let mut jobs: Vec<Job> = plan.jobs.into_iter().zip(&keep).filter(|(_, kept)| **kept).map(|(job, _)| job).collect();
     for job in &mut jobs {
-        job.needs.iter_mut().for_each(|need| *need = new_place[*need]);
+        job.needs.iter_mut().for_each(|need| *need = new_index[*need]);
     }
     Ok(Plan { jobs, ..plan })
 }
 
-/// A plan as the journal keeps it: whoever reads only [`Plan`] finds that.
+/// A plan as the journal keeps it: a reader of [`Plan`] alone can read it, too.
 #[derive(Serialize)]
 struct Written<'a> {
     name: &'a str,
@@ -113,11 +115,11 @@ struct Written<'a> {
     run: Extra,
 }
 
-/// What else a run must know to go on.
+/// What else is needed to resume a run.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Extra {
-    pub(crate) asked: Asked,
+    pub(crate) asked: LimitArgs,
     pub(crate) fail_fast: bool,
     pub(crate) keep_incomplete: bool,
     pub(crate) is_single: bool,
@@ -171,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_plan_comes_back_from_the_journal_as_it_went_in() {
-        let asked = Asked { cpu: Some(3), scheduler: Some(sched_jobs::Scheduler::Simple), ..Asked::default() };
+        let asked = LimitArgs { cpu: Some(3), scheduler: Some(sched_jobs::Scheduler::Simple), ..LimitArgs::default() };
         let planned = Planned { plan: parsed(FILM), file: None, asked, is_single: false };
         let text = write(&planned, true, true).unwrap();
         let (plan, extra) = read(&text).unwrap();

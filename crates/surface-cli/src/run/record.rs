@@ -1,13 +1,15 @@
-//! Everything that happens goes into the journal, once.
+//! Every event of a run is written into the journal, once.
+//!
+//! Room: driver.
 //!
 //! # Invariants
 //! - No end is lost: a keeper keeps the end of its command until the journal has it on the disk.
-//! - A job that ended well is never written as anything else, and one that Ctrl-C ended is written as not done.
+//! - A job that succeeded is never recorded as anything else, and a job that Ctrl-C ended is recorded as not done.
 //!
 //! # Why they hold
-//! An end comes in once: with what the command used, by [`Recorder::see`], under the scheduler's lock. What `see` records gets a number; the keeper's copy is given up when the
-//! journal says that this number is on the disk. Whoever ends in a success while it is being cancelled had
-//! ended before the request reached it: its effect is there, so that is what is written.
+//! Each end arrives once, with what the command used, in [`Recorder::on_event`], under the scheduler's lock. What `on_event` records gets a number; the keeper's copy is dropped when the
+//! journal reports that this number is on the disk. A job that succeeds while it is being cancelled had
+//! ended before the request reached it: its effect exists, so the success is recorded.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
@@ -18,23 +20,23 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use mech_process::How;
 use sched_jobs::process::{CommandEnd, Made, News, Processes, Stamp, exit_code, words};
 use sched_jobs::{AttemptId, Cause, Event, Facts, Followed, Outcome as JobOutcome, State, What};
-use surface_journal::{Detail, Event as Entry, JournalError, Look, Moved, Outcome, Outputs, Writer};
+use surface_journal::{Detail, Event as Entry, FileStamp, JournalError, Moved, Outcome, Outputs, Writer};
 
-use super::steward::Notice;
+use super::signal_handler::Notice;
 
 /// Writes what happens to the jobs of one run.
 pub(crate) struct Recorder {
-    book: Mutex<Book>,
+    inner: Mutex<Inner>,
     processes: OnceLock<Weak<Processes>>,
     notices: Sender<Notice>,
     interrupted: AtomicBool,
     names: Vec<String>,
     plan: Arc<surface_jobfile::Plan>,
-    /// Of jobs that declare outputs: the command's fingerprint, and the files.
+    /// For jobs that declare outputs: the command's fingerprint, and the files.
     declared: HashMap<usize, (u64, Vec<PathBuf>)>,
 }
 
-struct Book {
+struct Inner {
     writer: Option<Writer>,
     tracks: Vec<Track>,
     /// Tokens whose ends are in the journal under that number, perhaps not on the disk.
@@ -48,22 +50,22 @@ struct Ended {
     token: String,
     detail: Detail,
     code: i32,
-    made: Vec<(PathBuf, Option<Look>)>,
+    made: Vec<(PathBuf, Option<FileStamp>)>,
 }
 
 /// A file that a job made, for the journal.
-pub(crate) fn made_file(made: &Made) -> (PathBuf, Option<Look>) {
-    let look = made.stamp.map(|Stamp { size, changed_ns }| Look { size, changed_ns });
-    (made.path.clone(), look)
+pub(crate) fn made_file(made: &Made) -> (PathBuf, Option<FileStamp>) {
+    let stamp = made.stamp.map(|Stamp { size, changed_ns }| FileStamp { size, changed_ns });
+    (made.path.clone(), stamp)
 }
 
-/// Where a job is, as the journal knows it.
+/// The state of a job, as the journal knows it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Track {
     pub(crate) job: Followed,
-    /// The journal knows its end from an earlier life of the run; nothing is new until somebody has it tried again.
-    pub(crate) is_told: bool,
-    /// The journal knows that it runs, from an earlier life of the run: that it does so again is no news.
+    /// The journal knows its end from an earlier process of the run; nothing is recorded unless it is retried.
+    pub(crate) is_recorded: bool,
+    /// The journal knows from an earlier process of the run that it runs: its start is not recorded again.
     pub(crate) is_adopted: bool,
     ready_at_us: u64,
     pid: Option<u32>,
@@ -71,13 +73,13 @@ pub(crate) struct Track {
 
 impl Track {
     /// A job that is as the journal has it.
-    pub(crate) fn new(attempt: u32, is_told: bool) -> Track {
-        Track { job: Followed::after(attempt), is_told, is_adopted: false, ready_at_us: 0, pid: None }
+    pub(crate) fn new(attempt: u32, is_recorded: bool) -> Track {
+        Track { job: Followed::after(attempt), is_recorded, is_adopted: false, ready_at_us: 0, pid: None }
     }
 }
 
 impl Recorder {
-    /// Writes with `writer`, for jobs that stand as `tracks` say.
+    /// Writes with `writer`, for jobs in the states of `tracks`.
     pub(crate) fn new(
         writer: Writer,
         tracks: Vec<Track>,
@@ -85,11 +87,12 @@ impl Recorder {
         notices: Sender<Notice>,
     ) -> Recorder {
         let broken = notices.clone();
-        // At once: the next end, which would show it too, may be hours away, or not come.
-        writer.on_error(move |error| drop(broken.send(Notice::JournalBroken(error)))); // gone only when the run is over
-        let book = Book { writer: Some(writer), tracks, unsettled: VecDeque::new(), warnings: Vec::new(), last: None };
+        // At once: the next end, which would also show it, may be hours away, or never come.
+        writer.on_error(move |error| drop(broken.send(Notice::JournalBroken(error)))); // fails only after the end of the run
+        let inner =
+            Inner { writer: Some(writer), tracks, unsettled: VecDeque::new(), warnings: Vec::new(), last: None };
         Recorder {
-            book: Mutex::new(book),
+            inner: Mutex::new(inner),
             processes: OnceLock::new(),
             notices,
             interrupted: AtomicBool::new(false),
@@ -105,67 +108,67 @@ impl Recorder {
         }
     }
 
-    /// Whose ends are to be settled.
+    /// Sets the processes whose ends are to be settled.
     pub(crate) fn watch(&self, processes: Weak<Processes>) {
-        let _ = self.processes.set(processes); // said once
+        let _ = self.processes.set(processes); // set once
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on what is cancelled was interrupted: it is not done, and a resumed run does it.
+    /// From now on a cancelled job counts as interrupted: it is not done, and a resumed run runs it.
     pub(crate) fn interrupt(&self) {
         self.interrupted.store(true, Ordering::SeqCst);
     }
 
-    /// The whole run was paused, or goes on.
+    /// The whole run was paused, or resumed.
     pub(crate) fn run_paused(&self, paused: bool) {
-        if let Some(writer) = &self.book().writer {
+        if let Some(writer) = &self.inner().writer {
             writer.record(Entry::RunPaused(paused));
         }
     }
 
-    /// The code of the last command that ended, as a shell would give it; and what to say of it, if it did not just exit.
+    /// The exit code of the last command that ended, as a shell would give it; and a message, if it did not just exit.
     pub(crate) fn last(&self) -> Option<(i32, Option<String>)> {
-        self.book().last.clone()
+        self.inner().last.clone()
     }
 
-    /// What keepers want people to read.
+    /// Warnings of keepers for people.
     pub(crate) fn take_warnings(&self) -> Vec<String> {
-        std::mem::take(&mut self.book().warnings)
+        std::mem::take(&mut self.inner().warnings)
     }
 
-    /// Hears what becomes of a command, beside its end.
-    pub(crate) fn hear(&self, ticket: AttemptId, news: News<'_>) {
-        let job = ticket.job.index();
+    /// Handles news of a command other than its end.
+    pub(crate) fn on_news(&self, attempt: AttemptId, news: News<'_>) {
+        let job = attempt.job.index();
         let settled = {
-            let mut book = self.book();
+            let mut inner = self.inner();
             match news {
                 News::Began { pid } => {
-                    book.tracks[job].pid = u32::try_from(pid).ok();
+                    inner.tracks[job].pid = u32::try_from(pid).ok();
                     return;
                 }
                 News::Warning(text) => {
                     let text = format!("{}: {text}", self.names[job]);
-                    book.warnings.push(text);
+                    inner.warnings.push(text);
                     return;
                 }
                 News::Ended => {} // it was seen
             }
-            book.settled()
+            inner.settled()
         };
         if let Some(processes) = self.processes.get().and_then(Weak::upgrade) {
             settled.iter().for_each(|token| processes.settle(token));
         }
     }
 
-    /// Sees an event of the scheduler, under its lock.
-    pub(crate) fn see(&self, event: &Event, facts: Facts<'_>) {
+    /// Records an event of the scheduler, under its lock.
+    pub(crate) fn on_event(&self, event: &Event, facts: Facts<'_>) {
         let job = event.job.index();
-        let mut book = self.book();
-        let ended = facts.measured::<CommandEnd>(event.job).map(|end| book.end_of(job, end));
-        let track = &mut book.tracks[job];
+        let mut inner = self.inner();
+        let ended = facts.measured::<CommandEnd>(event.job).map(|end| inner.end_of(job, end));
+        let track = &mut inner.tracks[job];
         let has_run = track.job.has_begun();
         track.job.take(event.what);
         let at_us = u64::try_from(event.at().as_micros()).unwrap_or(u64::MAX);
@@ -176,7 +179,7 @@ impl Recorder {
                     return;
                 }
                 let next = track.job.attempt + 1;
-                book.write(job, Moved::new(job as u32, next, State::Ready));
+                inner.write(job, Moved::new(job as u32, next, State::Ready));
             }
             What::Started { attempt } => {
                 let waited_ms = at_us.saturating_sub(track.ready_at_us) / 1_000;
@@ -186,71 +189,71 @@ impl Recorder {
                 let token = self.processes.get().and_then(Weak::upgrade);
                 let token = token.map(|processes| processes.token(AttemptId { job: event.job, attempt }));
                 let detail = Detail { token, waited_ms: Some(waited_ms), ..Detail::default() };
-                self.mark(&book, job, None);
-                book.write(job, Moved::new(job as u32, attempt, State::Running).with(detail));
+                self.mark(&inner, job, None);
+                inner.write(job, Moved::new(job as u32, attempt, State::Running).with(detail));
             }
             What::Progress(done) => {
                 let progress = Entry::Progressed { job: job as u32, fraction: f64::from(done) };
-                book.writer.as_ref().map(|writer| writer.record(progress));
+                inner.writer.as_ref().map(|writer| writer.record(progress));
             }
             What::Paused => {
                 let attempt = track.shown_attempt();
-                book.write(job, Moved::new(job as u32, attempt, State::Paused));
+                inner.write(job, Moved::new(job as u32, attempt, State::Paused));
             }
             What::Resumed => {
                 let (attempt, state) = (track.shown_attempt(), track.job.state);
-                book.write(job, Moved::new(job as u32, attempt, state));
+                inner.write(job, Moved::new(job as u32, attempt, state));
             }
             What::Retrying { attempt, .. } => {
-                // Without a command that ended, the scheduler alone knows why.
+                // If no command has ended, only the scheduler knows why.
                 let cause = facts.cause(event.job).filter(|_| ended.is_none()).map(ToString::to_string);
-                book.end(job, attempt, State::Failed, ended, cause);
-                book.write(job, Moved::new(job as u32, attempt + 1, State::Queued));
+                inner.end(job, attempt, State::Failed, ended, cause);
+                inner.write(job, Moved::new(job as u32, attempt + 1, State::Queued));
             }
             What::Revived => {
-                track.is_told = false;
+                track.is_recorded = false;
                 let next = track.job.attempt + 1;
-                book.write(job, Moved::new(job as u32, next, State::Queued));
+                inner.write(job, Moved::new(job as u32, next, State::Queued));
             }
-            What::Succeeded => self.ended(&mut book, job, has_run, ended, None),
+            What::Succeeded => self.ended(&mut inner, job, has_run, ended, None),
             What::Failed => {
                 let cause = facts.cause(event.job).map(ToString::to_string);
-                self.ended(&mut book, job, has_run, ended, cause);
-                if !book.tracks[job].is_told {
-                    let _ = self.notices.send(Notice::Failed); // gone only when the run is over
+                self.ended(&mut inner, job, has_run, ended, cause);
+                if !inner.tracks[job].is_recorded {
+                    let _ = self.notices.send(Notice::Failed); // fails only after the end of the run
                 }
             }
             What::Cancelled => {
                 let cause = facts.cause(event.job).map(ToString::to_string);
-                self.ended(&mut book, job, has_run, ended, cause);
+                self.ended(&mut inner, job, has_run, ended, cause);
             }
             _ => {}
         }
     }
 
-    /// The outputs of a job are whole, or not any more.
-    fn mark(&self, book: &Book, job: usize, made: Option<Vec<(PathBuf, Option<Look>)>>) {
-        if let (Some((fingerprint, paths)), Some(writer)) = (self.declared.get(&job), &book.writer) {
+    /// Marks the outputs of a job as complete, or as incomplete.
+    fn mark(&self, inner: &Inner, job: usize, made: Option<Vec<(PathBuf, Option<FileStamp>)>>) {
+        if let (Some((fingerprint, paths)), Some(writer)) = (self.declared.get(&job), &inner.writer) {
             let is_whole = made.is_some();
-            // Before it starts: what is changed while it runs is changed, whatever the job saw of it.
-            let inputs = (!is_whole).then(|| self.plan.sources_look(job));
+            // Before it starts: a file that changes while the job runs counts as changed, whatever the job read of it.
+            let inputs = (!is_whole).then(|| self.plan.sources_hash(job));
             let files = made.unwrap_or_else(|| paths.iter().map(|path| (path.clone(), None)).collect());
             writer.record(Outputs { fingerprint: *fingerprint, is_whole, inputs, files });
         }
     }
 
-    /// A life is over; `cause` says why it was cancelled, or could not even be started.
-    fn ended(&self, book: &mut Book, job: usize, has_run: bool, mut ended: Option<Ended>, cause: Option<String>) {
-        let Followed { state, attempt, .. } = book.tracks[job].job;
+    /// A job has ended; `cause` is why it was cancelled, or could not be started.
+    fn ended(&self, inner: &mut Inner, job: usize, has_run: bool, mut ended: Option<Ended>, cause: Option<String>) {
+        let Followed { state, attempt, .. } = inner.tracks[job].job;
         if let Some(ended) = ended.as_mut().filter(|ended| ended.code == 0) {
-            self.mark(book, job, Some(std::mem::take(&mut ended.made)));
+            self.mark(inner, job, Some(std::mem::take(&mut ended.made)));
         }
         if state == State::Cancelled && self.interrupted.load(Ordering::SeqCst) {
             match ended {
-                Some(ended) if ended.code == 0 => book.end(job, attempt, State::Succeeded, Some(ended), None),
+                Some(ended) if ended.code == 0 => inner.end(job, attempt, State::Succeeded, Some(ended), None),
                 ended if has_run => {
                     let token = ended.map(|ended| ended.token);
-                    book.write_end(job, Moved::new(job as u32, attempt + 1, State::Queued), token);
+                    inner.write_end(job, Moved::new(job as u32, attempt + 1, State::Queued), token);
                 }
                 _ => {} // it is queued in the journal, and that is true
             }
@@ -260,18 +263,18 @@ impl Recorder {
             (State::Cancelled, _) | (State::Failed, None) => cause,
             (State::Succeeded, None) if attempt == 0 => {
                 let how = Detail { how: Some("up to date".to_owned()), ..Detail::default() };
-                return book.write(job, Moved::new(job as u32, 0, state).with(how));
+                return inner.write(job, Moved::new(job as u32, 0, state).with(how));
             }
             _ => None,
         };
-        book.end(job, attempt, state, ended, error);
+        inner.end(job, attempt, state, ended, error);
     }
 
-    /// The last word on the run; `None` leaves it to be resumed. Then no end need be kept anywhere else.
+    /// Records the end of the run; with `None` it can be resumed. After that no end need be kept anywhere else.
     pub(crate) fn finish(&self, outcome: Option<Outcome>) -> Result<(), JournalError> {
         let (writer, unsettled) = {
-            let mut book = self.book();
-            (book.writer.take(), std::mem::take(&mut book.unsettled))
+            let mut inner = self.inner();
+            (inner.writer.take(), std::mem::take(&mut inner.unsettled))
         };
         if let Some(writer) = writer {
             match outcome {
@@ -293,12 +296,12 @@ impl Track {
     }
 }
 
-impl Book {
+impl Inner {
     /// What the journal keeps of the end of a command.
     fn end_of(&mut self, job: usize, CommandEnd { end, outcome, made, peak_vram_mb }: &CommandEnd) -> Ended {
         let ms = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let (code, how) = match (&end.how, outcome) {
-            // It said that all is well, and it is not.
+            // It exited with 0, but its outputs are missing.
             (How::Exit(0), JobOutcome::Failed(Cause::Error(why))) => (1, why.clone()),
             (how, _) => (exit_code(how), words(how)),
         };
@@ -321,9 +324,9 @@ impl Book {
         self.write_end(job, moved, None);
     }
 
-    /// Records a move; the keeper's copy of an end under `token` may go when it is on the disk.
+    /// Records a move; the keeper may drop its copy of the end under `token` when this is on the disk.
     fn write_end(&mut self, job: usize, moved: Moved, token: Option<String>) {
-        if self.tracks[job].is_told {
+        if self.tracks[job].is_recorded {
             return; // it ends as it did before
         }
         let Some(writer) = &self.writer else { return };
@@ -337,7 +340,7 @@ impl Book {
         self.write_end(job, Moved::new(job as u32, attempt, state).with(detail), token);
     }
 
-    /// Tokens whose ends are on the disk by now.
+    /// Tokens whose ends are on the disk.
     fn settled(&mut self) -> Vec<String> {
         let Some(writer) = self.writer.as_ref().filter(|_| !self.unsettled.is_empty()) else { return Vec::new() };
         let flushed = writer.flushed();

@@ -1,10 +1,12 @@
-//! A run that goes on after its process was killed, interrupted or lost with the machine.
+//! A run that is resumed after its process was killed, interrupted or lost with the machine.
+//!
+//! Room: driver.
 //!
 //! # Invariant
-//! Whatever the journal or a keeper knows to have succeeded is not run again; whatever still runs is not started a second time.
+//! A job that succeeded, according to the journal or a keeper, is not run again; a job that still runs is not started a second time.
 //!
 //! # Why it holds
-//! The lock of the run comes first, so nobody else starts anything. Then keepers are asked: each start had a token, and for each token
+//! The lock of the run comes first, so no other process starts anything. Then keepers are asked: each start had a token, and for each token
 //! there is a keeper that runs it or a record of its end, unless keeper and tree are gone together. What is found is matched by token,
 //! not by what the journal says, which may be some milliseconds behind.
 
@@ -20,34 +22,34 @@ use surface_journal::{Detail, Event as Entry, Filter, JobRow, Journal, Moved, Ou
 
 use crate::view::text::{clean, typed};
 
-use super::left::{self, Known, Left, Standing};
+use super::execute::{self, RunJournal, RunSetup};
+use super::initial_state::{self, InitialState, KeeperStatus, KnownAttempt};
 use super::options::Options;
 use super::record::{self, Track};
-use super::stage::{self, Place, Stage};
 use super::{begin, learn, plan, submit};
 use crate::exit::{Failure, say};
-use crate::runs::{House, command, keepers_home, unrecorded};
+use crate::runs::{RunResolver, command, keepers_dir, unrecorded};
 
-/// Goes on with a run and stays until it is over.
+/// Resumes a run and waits until it has ended.
 pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Failure> {
-    let house = House::open()?;
+    let resolver = RunResolver::open()?;
     let row = match wanted {
-        Some(text) => house.run(text)?,
-        None => newest(&house, options.retry_failed)?,
+        Some(text) => resolver.run(text)?,
+        None => newest(&resolver, options.retry_failed)?,
     };
     let id = row.id.clone();
-    let dir = house.journal_of(&id).dir().to_owned();
+    let dir = resolver.journal_of(&id).dir().to_owned();
     let keep = !unrecorded::is_one(&dir);
-    drop(house);
+    drop(resolver);
     let journal = Journal::open(&dir)?; // to write
     match row.status {
         Status::Succeeded => {
-            say!("bursar: run {id} has succeeded: nothing is left to do");
+            say!("bursar: run {id} has succeeded; there is nothing left to do");
             return Ok(0);
         }
         Status::Failed | Status::Cancelled if !options.retry_failed => {
             let message = format!(
-                "run {id} is over: {} of {} jobs failed, {} were cancelled; `bursar run --resume {id} --retry-failed` tries them again",
+                "run {id} has ended: {} of {} jobs failed, {} were cancelled; `bursar run --resume {id} --retry-failed` retries them",
                 row.counts.failed, row.jobs, row.counts.cancelled
             );
             return Err(Failure::broken(message));
@@ -64,9 +66,9 @@ pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Fail
             "run {id} has {planned} jobs in its plan and {kept} in the journal; start its file again"
         )));
     }
-    let home = keepers_home(reopened.lock.folder());
-    let recovered = Keepers::recover(&home).map_err(|error| {
-        Failure::broken(format!("cannot look for jobs that still run in {}: {error}", home.display()))
+    let keepers = keepers_dir(reopened.lock.folder());
+    let recovered = Keepers::recover(&keepers).map_err(|error| {
+        Failure::broken(format!("cannot look for jobs that still run in {}: {error}", keepers.display()))
     })?;
     let asked = options.asked.clone().over(extra.asked.clone());
     let found = sort(&plan, &reopened.jobs, recovered, options.retry_failed);
@@ -78,12 +80,13 @@ pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Fail
         .map(|(job, estimate)| submit::demand(job, estimate.as_ref(), asked.jobs.is_some()))
         .collect();
     let config = begin::settle(&plan, &asked);
-    let done = found.left.iter().filter(|left| **left == Left::Done).count();
-    let running = found.left.iter().filter(|left| matches!(left, Left::Found { ended: false, .. })).count();
+    let done = found.initial.iter().filter(|state| **state == InitialState::Done).count();
+    let running =
+        found.initial.iter().filter(|state| matches!(state, InitialState::Found { ended: false, .. })).count();
     if let Some(file) = row.file.as_deref().filter(|file| is_changed(file, &plan)) {
         let file = file.display().to_string();
         say!(
-            "bursar: {} was changed since run {id} began, which goes on as it was planned; `bursar run {}` takes the new plan",
+            "bursar: {} has changed since run {id} began, which continues with its old plan; `bursar run {}` starts the new one",
             clean(&file),
             typed(&clean(&file))
         );
@@ -91,19 +94,19 @@ pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Fail
     if !found.lost.is_empty() {
         let names = found.lost.join(", ");
         say!(
-            "bursar: how these jobs ended is not known, since their keeper processes are gone, too; they are started again: {names}"
+            "bursar: it is not known how these jobs ended, since their keeper processes are gone, too; they are started again: {names}"
         );
     }
     if !found.gone.is_empty() {
-        say!("bursar: outputs of these jobs are gone, so they are started again: {}", found.gone.join(", "));
+        say!("bursar: outputs of these jobs are missing, so they are started again: {}", found.gone.join(", "));
     }
     if !options.quiet {
         let total = plan.jobs.len();
-        say!("bursar: run {id} goes on: {done} of {total} jobs are done, {running} still run");
+        say!("bursar: resuming run {id}: {done} of {total} jobs are done, {running} still run");
     }
-    stage::conduct(Stage {
+    execute::execute(RunSetup {
         plan: Arc::new(plan),
-        // Its output has gone elsewhere before: it is one job like any other now.
+        // Its output went elsewhere before: it is a job like any other now.
         is_single: false,
         fail_fast: options.fail_fast || (extra.fail_fast && !options.keep_going),
         keep_incomplete: options.keep_incomplete || extra.keep_incomplete,
@@ -111,9 +114,9 @@ pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Fail
         config,
         estimates,
         demands,
-        left: found.left,
+        initial: found.initial,
         tracks: found.tracks,
-        place: Place { journal, lock: reopened.lock, keep },
+        run_journal: RunJournal { journal, lock: reopened.lock, keep },
         ran_before: ran_before(&found.recovered),
         recovered: found.recovered,
         taken: found.taken,
@@ -121,7 +124,7 @@ pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Fail
     })
 }
 
-/// Whether a file now says something else about the jobs of a plan. One that cannot be read says nothing.
+/// Whether a file now describes the jobs of a plan differently. A file that cannot be read does not.
 fn is_changed(file: &std::path::Path, plan: &Plan) -> bool {
     let Ok(now) = surface_jobfile::load(file) else { return false };
     let by_name: HashMap<&str, &Job> = now.jobs.iter().map(|job| (job.name.as_str(), job)).collect();
@@ -138,8 +141,8 @@ fn is_changed(file: &std::path::Path, plan: &Plan) -> bool {
 }
 
 /// The run that is meant if none is named.
-fn newest(house: &House, retry_failed: bool) -> Result<RunRow, Failure> {
-    let runs = house.runs(Filter { limit: Some(1_000), ..Filter::default() })?;
+fn newest(resolver: &RunResolver, retry_failed: bool) -> Result<RunRow, Failure> {
+    let runs = resolver.runs(Filter { limit: Some(1_000), ..Filter::default() })?;
     let fits = |status| match status {
         Status::Interrupted => true,
         Status::Failed | Status::Cancelled => retry_failed,
@@ -152,17 +155,17 @@ fn newest(house: &House, retry_failed: bool) -> Result<RunRow, Failure> {
 }
 
 struct Sorted {
-    left: Vec<Left>,
+    initial: Vec<InitialState>,
     tracks: Vec<Track>,
     recovered: Vec<Recovered>,
     taken: Vec<Entry>,
     /// Jobs that ran, and whose keepers are gone: they are started again.
     lost: Vec<String>,
-    /// Jobs that succeeded, and whose outputs are not there any more: they are started again.
+    /// Jobs that succeeded, and whose outputs are missing: they are started again.
     gone: Vec<String>,
 }
 
-/// Matches what the journal says with what keepers have.
+/// Matches the journal with what keepers have.
 fn sort(plan: &Plan, rows: &[JobRow], recovered: Vec<Recovered>, retry_failed: bool) -> Sorted {
     let known = newest_known(&recovered);
     let ends: HashMap<&str, &mech_process::End> = recovered
@@ -173,17 +176,18 @@ fn sort(plan: &Plan, rows: &[JobRow], recovered: Vec<Recovered>, retry_failed: b
         })
         .collect();
     let (mut taken, mut lost) = (Vec::new(), Vec::new());
-    let mut lefts = Vec::with_capacity(rows.len());
+    let mut states = Vec::with_capacity(rows.len());
     let mut tracks = Vec::with_capacity(rows.len());
     for (at, (row, job)) in rows.iter().zip(&plan.jobs).enumerate() {
-        let mut left = left::of(row, job.retries, known.get(&at), retry_failed, job.on_crash == OnCrash::Fail);
-        let has_run = left::has_run(row);
-        let is_lost = known.get(&at).map_or(has_run, |known| known.what == Standing::Lost);
-        if is_lost && matches!(left, Left::Open { .. }) {
+        let mut state =
+            initial_state::of(row, job.retries, known.get(&at), retry_failed, job.on_crash == OnCrash::Fail);
+        let has_run = initial_state::has_run(row);
+        let is_lost = known.get(&at).map_or(has_run, |known| known.what == KeeperStatus::Lost);
+        if is_lost && matches!(state, InitialState::Open { .. }) {
             lost.push(clean(&job.name).to_string());
         }
-        let mut is_told = left.is_over();
-        if let Left::Found { token, attempt, ended: true } = &left
+        let mut is_recorded = state.is_over();
+        if let InitialState::Found { token, attempt, ended: true } = &state
             && let Some(end) = ends.get(token.as_str()).filter(|end| end.how == How::Exit(0))
             && let Ok(made) = command(job, plan, true).made()
         {
@@ -192,60 +196,62 @@ fn sort(plan: &Plan, rows: &[JobRow], recovered: Vec<Recovered>, retry_failed: b
                 taken.push(Outputs { fingerprint: job.fingerprint(), is_whole: true, inputs: None, files }.into());
             }
             taken.push(Entry::from(Moved::new(at as u32, *attempt, State::Succeeded).with(detail(end))));
-            left = Left::Done;
-            is_told = true;
+            state = InitialState::Done;
+            is_recorded = true;
         }
-        let attempts = match &left {
-            Left::Done | Left::Failed { .. } => row.attempt,
-            Left::Open { attempts, .. } => *attempts,
-            Left::Found { attempt, .. } => attempt - 1,
+        let attempts = match &state {
+            InitialState::Done | InitialState::Failed { .. } => row.attempt,
+            InitialState::Open { attempts, .. } => *attempts,
+            InitialState::Found { attempt, .. } => attempt - 1,
         };
         // Its start is in the journal, with its true time.
-        let is_running = matches!(&left, Left::Found { attempt, ended: false, .. } if *attempt == row.attempt);
-        let mut track = Track::new(attempts, is_told);
+        let is_running = matches!(&state, InitialState::Found { attempt, ended: false, .. } if *attempt == row.attempt);
+        let mut track = Track::new(attempts, is_recorded);
         track.is_adopted = is_running && row.state == State::Running;
         tracks.push(track);
-        lefts.push(left);
+        states.push(state);
     }
-    let gone = reopen(plan, rows, &mut lefts, &mut tracks);
-    Sorted { left: lefts, tracks, recovered, taken, lost, gone }
+    let gone = reopen(plan, rows, &mut states, &mut tracks);
+    Sorted { initial: states, tracks, recovered, taken, lost, gone }
 }
 
-/// Opens jobs again that are done, but whose outputs are gone while a job that needs them is not done. Gives their names.
-fn reopen(plan: &Plan, rows: &[JobRow], lefts: &mut [Left], tracks: &mut [Track]) -> Vec<String> {
+/// Reopens jobs that are done, but whose outputs are missing while a job that needs them is not done. Returns their names.
+fn reopen(plan: &Plan, rows: &[JobRow], states: &mut [InitialState], tracks: &mut [Track]) -> Vec<String> {
     let mut dependents = vec![Vec::new(); plan.jobs.len()];
     for (at, job) in plan.jobs.iter().enumerate() {
         job.needs.iter().for_each(|need| dependents[*need].push(at));
     }
     let mut gone = Vec::new();
-    // Those that need others first: one that is opened again needs what is before it.
+    // In reverse topological order: a reopened job needs the outputs of those before it.
     for at in plan.order().unwrap_or_default().into_iter().rev() {
         let job = &plan.jobs[at];
-        let is_needed = || dependents[at].iter().any(|&other| !lefts[other].is_over());
-        if lefts[at] == Left::Done && is_needed() && command(job, plan, true).made().is_err() {
+        let is_needed = || dependents[at].iter().any(|&other| !states[other].is_over());
+        if states[at] == InitialState::Done && is_needed() && command(job, plan, true).made().is_err() {
             gone.push(clean(&job.name).to_string());
             let attempts = rows[at].attempt;
-            (lefts[at], tracks[at]) = (Left::Open { attempts, forgiven: attempts }, Track::new(attempts, false));
+            (states[at], tracks[at]) =
+                (InitialState::Open { attempts, forgiven: attempts }, Track::new(attempts, false));
         }
     }
     gone.reverse();
     gone
 }
 
-/// Of all that keepers know about each job, the latest.
-fn newest_known(recovered: &[Recovered]) -> HashMap<usize, Known> {
-    let mut known: HashMap<usize, Known> = HashMap::new();
+/// For each job, the latest attempt that keepers know.
+fn newest_known(recovered: &[Recovered]) -> HashMap<usize, KnownAttempt> {
+    let mut known: HashMap<usize, KnownAttempt> = HashMap::new();
     for one in recovered {
         let (token, what) = match one {
-            Recovered::Running(survivor) => (survivor.token(), Standing::Runs),
-            Recovered::Ended(end) if end.how == How::Cancelled => (end.token.as_str(), Standing::Cancelled),
-            Recovered::Ended(end) if end.how == How::KeeperLost => (end.token.as_str(), Standing::Lost),
-            Recovered::Ended(end) => (end.token.as_str(), Standing::Ended),
+            Recovered::Running(survivor) => (survivor.token(), KeeperStatus::Runs),
+            Recovered::Ended(end) if end.how == How::Cancelled => (end.token.as_str(), KeeperStatus::Cancelled),
+            Recovered::Ended(end) if end.how == How::KeeperLost => (end.token.as_str(), KeeperStatus::Lost),
+            Recovered::Ended(end) => (end.token.as_str(), KeeperStatus::Ended),
         };
         let Some((job, attempt)) = Processes::attempt_of(token) else { continue };
-        // A later life's attempt of the same number came after the earlier one was cancelled.
-        let rank = |known: &Known| (known.attempt, !matches!(known.what, Standing::Cancelled | Standing::Lost));
-        let new = Known { token: token.to_owned(), attempt, what };
+        // A later process reuses an attempt number only after the earlier attempt was cancelled.
+        let rank =
+            |known: &KnownAttempt| (known.attempt, !matches!(known.what, KeeperStatus::Cancelled | KeeperStatus::Lost));
+        let new = KnownAttempt { token: token.to_owned(), attempt, what };
         if known.get(&job).is_none_or(|old| rank(old) < rank(&new)) {
             known.insert(job, new);
         }

@@ -1,7 +1,9 @@
-//! One budget with the other runs of this user: the one place where they come in.
+//! One budget with the other runs of this user.
+//!
+//! Room: driver.
 //!
 //! # Invariant
-//! A run that cannot share still runs, and says that it does not share.
+//! A run that cannot share still runs, and prints that it does not share.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,25 +11,25 @@ use std::sync::Arc;
 use mech_process::{Keepers, machine};
 use sched_jobs::process::Processes;
 use sched_jobs::{Builder, Config, Demand, Jobs};
-use surface_neighbours::{Bell, Listening, Settings};
+use surface_neighbours::{Listener, Notifier, Settings};
 
 use super::limits::AT_ONCE;
 use crate::exit::say;
 
-/// Such a part of the memory is always used by the system and what runs beside: a job that wants more than the rest does not wait for it.
+/// One part in this many of the memory is always used by the system and other programs: a job that needs more than the rest does not wait for it.
 const USUALLY_USED: u64 = 16;
 
-/// Lets the scheduler see what others use, and them what we do. The bell rings when they give something back.
+/// Lets the scheduler see what other runs use, and them what we use. The notifier reports when they give something back.
 pub(crate) fn join(
     builder: Builder,
     config: &Config,
     demands: &[Demand],
     processes: &Arc<Processes>,
-    home: &Path,
+    keepers_dir: &Path,
     overcommit: bool,
-) -> (Builder, Option<Bell>) {
+) -> (Builder, Option<Notifier>) {
     let mut shared = config.clone();
-    // How many jobs one run starts at once is nobody else's business.
+    // The limit of `--jobs` concerns this run alone.
     shared.limits.named.retain(|(name, _)| name != AT_ONCE);
     let promised: Vec<u64> = demands.iter().map(|demand| demand.ram_mb).collect();
     let processes = Arc::downgrade(processes);
@@ -35,11 +37,11 @@ pub(crate) fn join(
         let used = processes.upgrade().map(|processes| processes.usage_mb()).unwrap_or_default();
         used.into_iter().map(|(job, mb)| mb.min(promised[job.index()])).sum()
     };
-    // A keeper that cannot be asked may have a job that runs.
-    let is_alive = |home: &Path| Keepers::inspect(home).map_or(true, |seen| seen.is_busy());
-    let mut settings = Settings::new(&shared).resident_mb(resident_mb).jobs_outlive_it(home, is_alive);
+    // A keeper that cannot be asked may have a running job.
+    let is_alive = |dir: &Path| Keepers::inspect(dir).map_or(true, |seen| seen.is_busy());
+    let mut settings = Settings::new(&shared).resident_mb(resident_mb).jobs_outlive_it(keepers_dir, is_alive);
     if overcommit {
-        settings = settings.available_mb(|| None); // jobs wait only for memory that is looked at
+        settings = settings.available_mb(|| None); // jobs do not wait for memory
     } else {
         // In a container, what its control group leaves.
         let most = machine::memory_total_mb().map(|mb| mb - mb / USUALLY_USED);
@@ -52,7 +54,7 @@ pub(crate) fn join(
         });
     }
     match surface_neighbours::join(settings) {
-        Ok((ledger, bell)) => (builder.neighbours(ledger), Some(bell)),
+        Ok((budget, notifier)) => (builder.neighbours(budget), Some(notifier)),
         Err(error) => {
             say!("bursar: this run does not share its limits with others: {error}");
             (builder, None)
@@ -60,9 +62,11 @@ pub(crate) fn join(
     }
 }
 
-/// Looks again who may start whenever the bell rings. To be dropped before the jobs, which it holds.
-pub(crate) fn listen(bell: Option<Bell>, jobs: &Jobs) -> Option<Listening> {
+/// Checks again which jobs may start whenever other runs give something back. To be dropped before the jobs, which it holds.
+pub(crate) fn listen(notifier: Option<Notifier>, jobs: &Jobs) -> Option<Listener> {
     let jobs = jobs.clone();
-    let listening = bell?.listen(move || jobs.poke());
-    listening.inspect_err(|error| say!("bursar: this run does not hear when others give something back: {error}")).ok()
+    let listener = notifier?.listen(move || jobs.poke());
+    listener
+        .inspect_err(|error| say!("bursar: this run is not notified when other runs give something back: {error}"))
+        .ok()
 }

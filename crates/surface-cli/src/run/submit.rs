@@ -1,4 +1,6 @@
 //! A job of a plan as the scheduler takes it.
+//!
+//! Room: surface.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,10 +11,10 @@ use sched_jobs::{Cause, Demand, Job, Outcome, Retry};
 use surface_jobfile::{self as jobfile, Plan};
 use surface_journal::Estimate;
 
+use super::execute::RunSetup;
+use super::initial_state::InitialState;
 use super::learn;
-use super::left::Left;
 use super::limits::AT_ONCE;
-use super::stage::Stage;
 use crate::runs::command;
 
 /// What a job takes, and whether its memory is an estimate.
@@ -21,7 +23,7 @@ pub(crate) fn demand(job: &jobfile::Job, estimate: Option<&Estimate>, counts_job
     let ram_mb = job.ram_mb.or_else(|| estimate.map(learn::ram_mb));
     let mut named = job.named.clone();
     named.extend(counts_jobs.then(|| (AT_ONCE.to_owned(), 1)));
-    // No card, no memory on it: a job may refuse what `[defaults]` says.
+    // No card, no memory on it: a job may override `[defaults]`.
     let vram_mb = if job.gpus == Some(0) { 0 } else { job.vram_mb.unwrap_or(usual.vram_mb) };
     Demand {
         cpu_slots: job.cpu.unwrap_or(usual.cpu_slots),
@@ -32,20 +34,20 @@ pub(crate) fn demand(job: &jobfile::Job, estimate: Option<&Estimate>, counts_job
     }
 }
 
-/// One command instead of a file: it reads what we read, its two streams stay apart, and what it prints is passed on before its log is cut.
+/// One command instead of a file: it reads what we read, its two streams stay apart, and its output is copied before its log is cut.
 pub(crate) fn single(job: &jobfile::Job, plan: &Plan, keep_incomplete: bool) -> Command {
     let mut command = command(job, plan, keep_incomplete);
     (command.stdin, command.splits_streams, command.log_bytes_max) = (Stdin::Client, true, None);
     command
 }
 
-/// All jobs of a run, each as it was left.
+/// All jobs of a run, each in its initial state.
 pub(crate) fn jobs<'a>(
-    stage: &'a Stage,
+    setup: &'a RunSetup,
     was_on: &'a HashMap<String, Vec<String>>,
     processes: &'a Arc<Processes>,
 ) -> impl Iterator<Item = Job> + 'a {
-    let Stage { plan, left, demands, estimates, keep_incomplete, is_single, .. } = stage;
+    let RunSetup { plan, initial, demands, estimates, keep_incomplete, is_single, .. } = setup;
     plan.jobs.iter().enumerate().map(move |(at, planned)| {
         let needs = planned.needs.iter().map(|need| plan.jobs[*need].name.as_str());
         let mut job = Job::new(planned.name.as_str()).needs_all(needs).priority(planned.priority);
@@ -56,25 +58,25 @@ pub(crate) fn jobs<'a>(
         let usual = Retry::default();
         let backoff = planned.backoff_ms.map_or(usual.backoff, Duration::from_millis);
         let mut retry = Retry { times: planned.retries, backoff, longest: usual.longest.max(backoff) };
-        // What is already there goes before anything new: it holds what it holds, whether it is counted or not.
+        // Jobs that already run go first: they hold their resources, whether these are counted or not.
         const FIRST: i32 = i32::MAX;
         let command = if *is_single { single } else { command };
         let work = || Arc::new(command(planned, plan, *keep_incomplete));
-        match &left[at] {
-            Left::Done => return job.already_done(),
-            Left::Open { attempts, forgiven } => {
-                // The scheduler counts what this life tries; earlier lives have used up some of it.
+        match &initial[at] {
+            InitialState::Done => return job.already_done(),
+            InitialState::Open { attempts, forgiven } => {
+                // The scheduler counts the attempts of this process; earlier processes have used up some of them.
                 retry.times = retry.times.saturating_sub(attempts.saturating_sub(*forgiven));
                 job = job.execute(processes.clone(), work()).attempts_made(*attempts);
             }
-            Left::Found { token, attempt, .. } => {
+            InitialState::Found { token, attempt, .. } => {
                 retry.times = retry.times.saturating_sub(attempt - 1);
                 job = job.execute(processes.clone(), work()).attempts_made(attempt - 1).found(token).priority(FIRST);
                 if let Some(cards) = was_on.get(token) {
                     job = job.was_on(cards);
                 }
             }
-            Left::Failed { why, attempts } => {
+            InitialState::Failed { why, attempts } => {
                 let token = format!("{at}/failed");
                 processes.found_ended(&token, Outcome::Failed(Cause::Error(why.clone())));
                 retry.times = 0;

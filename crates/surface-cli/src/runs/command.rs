@@ -1,4 +1,6 @@
-//! What is run for a job of a plan.
+//! The command of a job of a plan.
+//!
+//! Room: surface.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -6,16 +8,16 @@ use std::time::Duration;
 use sched_jobs::process::{Command, OnCrash, OverRam, ProcessLimits};
 use surface_jobfile::{self as jobfile, Plan};
 
-/// Disk space that a log may take unless its job says otherwise, in MB.
+/// Limit of disk space for a log, unless its job sets another, in MB.
 const LOG_LIMIT_MB: u64 = 1_000;
 
-/// Disk space that a log of a job may take. `None`: any.
+/// Limit of disk space for a log of a job. `None`: no limit.
 pub(crate) fn log_bytes_max(job: &jobfile::Job) -> Option<u64> {
     let mb = job.log_limit_mb.unwrap_or(LOG_LIMIT_MB);
     (mb > 0).then(|| mb.saturating_mul(1_000_000))
 }
 
-/// What is run for a job.
+/// The command of a job.
 pub(crate) fn command(job: &jobfile::Job, plan: &Plan, keep_incomplete: bool) -> Command {
     let mut argv: Vec<OsString> = job.action.argv().into_iter().map(OsString::from).collect();
     if let Some(flow) = job.flow_path(&plan.base) {

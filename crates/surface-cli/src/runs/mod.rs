@@ -1,15 +1,17 @@
-//! Runs that there are: found by the names people type, and what is left of them.
+//! Existing runs: found by the names people type, with the states of their jobs.
 //!
-//! Room: surface. Below `bursar run`, which begins runs and goes on with them, and below the commands that look at them.
+//! Room: surface.
 //!
-//! - `house.rs`: which run or job a word means; `unrecorded.rs`: journals of runs that leave no record.
-//! - `orphans.rs`: jobs that outlived their run; `standing.rs`: how the jobs of an interrupted run stand.
-//! - `command.rs`: what is run for a job.
+//! Below `bursar run`, which starts and resumes runs, and below the commands that show them.
+//!
+//! - `resolver.rs`: which run or job a word means; `unrecorded.rs`: journals of runs without a record.
+//! - `orphans.rs`: jobs that outlived their run; `job_status.rs`: the current states of the jobs of an interrupted run.
+//! - `command.rs`: the command of a job.
 
 mod command;
-mod house;
+pub(crate) mod job_status;
 pub(crate) mod orphans;
-pub(crate) mod standing;
+mod resolver;
 pub(crate) mod unrecorded;
 
 use std::path::{Path, PathBuf};
@@ -18,15 +20,15 @@ use surface_jobfile::Plan;
 use surface_journal::{Journal, RunId};
 
 pub(crate) use self::command::{command, log_bytes_max};
-pub(crate) use self::house::{Found, House, Intent, is_run};
+pub(crate) use self::resolver::{Found, Intent, RunResolver, is_run};
 use crate::exit::Failure;
 
-/// Where the keepers of the run in `folder` have their files.
-pub(crate) fn keepers_home(folder: &Path) -> PathBuf {
+/// The folder of the keepers of the run in `folder`.
+pub(crate) fn keepers_dir(folder: &Path) -> PathBuf {
     folder.join("keepers")
 }
 
-/// The plan that a run has in the journal, which has more to it.
+/// The plan of a run, from the journal, which keeps more than the plan.
 ///
 /// # Errors
 /// If it has none that can be read.

@@ -1,4 +1,6 @@
-//! Jobs that outlived their run: it was killed, and they go on below their keepers, or without those if they were killed, too.
+//! Jobs that outlived their run: it was killed, and they still run under their keepers, or without them if they were killed, too.
+//!
+//! Room: driver.
 //!
 //! # Invariant
 //! Looking at such jobs disturbs no process. Ending them requires the lock of their run, so the run cannot be resumed meanwhile.
@@ -13,11 +15,11 @@ use sched_jobs::process::Processes;
 use surface_jobfile::Incomplete;
 use surface_journal::{Detail, Filter, JobRow, Journal, Moved, RunRow, Status};
 
-use super::{command, keepers_home, kept_plan};
+use super::{command, keepers_dir, kept_plan};
 use crate::exit::Failure;
 use crate::view::text::{clean, listed};
 
-/// Interrupted runs that are looked at.
+/// Limit of interrupted runs that are checked.
 const LOOKED_AT: usize = 50;
 
 /// The jobs of an interrupted run that still run.
@@ -28,8 +30,8 @@ pub(crate) fn of(journal: &Journal, run: &RunRow) -> Result<Vec<JobRow>, Failure
     if run.status != Status::Interrupted {
         return Ok(Vec::new());
     }
-    // Not what the journal calls running: it may not have heard of a start before its run was killed.
-    let Ok(seen) = Keepers::inspect(&keepers_home(&journal.folder(&run.id))) else { return Ok(Vec::new()) };
+    // Not the jobs that are running according to the journal: a start may not have been recorded before the run was killed.
+    let Ok(seen) = Keepers::inspect(&keepers_dir(&journal.folder(&run.id))) else { return Ok(Vec::new()) };
     let numbers: HashSet<usize> =
         seen.all_running().filter_map(|token| Some(Processes::attempt_of(token)?.0)).collect();
     if numbers.is_empty() {
@@ -60,7 +62,7 @@ pub(crate) fn names(jobs: &[JobRow]) -> String {
     listed(jobs, NAMED, |job| clean(&job.name))
 }
 
-/// What became of jobs that were to end.
+/// The result of ending jobs.
 pub(crate) struct Ended {
     /// How many there were.
     pub(crate) count: usize,
@@ -75,32 +77,32 @@ pub(crate) struct Ended {
 pub(crate) fn end(journal: &Journal, run: &RunRow, wanted: &[String], now: bool) -> Result<Ended, Failure> {
     let lock = journal.hold(&run.id)?;
     let plan = kept_plan(journal, &run.id)?;
-    let home = keepers_home(lock.folder());
+    let dir = keepers_dir(lock.folder());
     let cannot = |error: std::io::Error| Failure::broken(format!("cannot reach the jobs of run {}: {error}", run.id));
-    let keepers = Keepers::new(KeeperProgram::this_one(["keep"]), &home).map_err(cannot)?;
+    let keepers = Keepers::new(KeeperProgram::this_one(["keep"]), &dir).map_err(cannot)?;
     keepers.hold_ends(); // a resumed run is to learn how they ended
     let job_of = |token: &str| Processes::attempt_of(token).and_then(|(job, _)| plan.jobs.get(job));
     let is_wanted = |token: &str| wanted.is_empty() || job_of(token).is_some_and(|job| wanted.contains(&job.name));
-    let mut unkept = Keepers::inspect(&home).map_err(cannot)?.orphaned;
-    unkept.retain(|token| is_wanted(token));
-    let (tell, ends) = mpsc::channel();
+    let mut orphaned = Keepers::inspect(&dir).map_err(cannot)?.orphaned;
+    orphaned.retain(|token| is_wanted(token));
+    let (report_end, ends) = mpsc::channel();
     let mut count = 0;
-    for one in Keepers::recover_some(&home, is_wanted).map_err(cannot)? {
+    for one in Keepers::recover_some(&dir, is_wanted).map_err(cannot)? {
         let Recovered::Running(survivor) = one else { continue };
         let job = job_of(survivor.token());
         let grace = job.filter(|_| !now).map_or(Duration::ZERO, |job| command(job, &plan, true).grace);
-        let tell = tell.clone();
+        let report_end = report_end.clone();
         let listen = Box::new(move |report| {
             if let Report::Ended(end) = report {
-                let _ = tell.send(end); // gone only if we are
+                let _ = report_end.send(end); // gone only if we are
             }
         });
         keepers.adopt(survivor, listen).map_err(cannot)?.cancel(grace);
         count += 1;
     }
-    drop(tell);
+    drop(report_end);
     // What ended by itself meanwhile is not cancelled: a resumed run learns how from its keeper.
-    let mut cancelled: Vec<String> = unkept;
+    let mut cancelled: Vec<String> = orphaned;
     cancelled.extend(ends.iter().take(count).filter(|end| end.how == How::Cancelled).map(|end| end.token));
     let mut ended = Ended { count: cancelled.len(), warnings: Vec::new() };
     let writer = journal.writer(&lock)?;

@@ -1,13 +1,13 @@
-//! Runs that leave no record: their journal is in a folder of their own, which goes with their success.
+//! Runs without a record: their journal is in a folder of their own, which is removed after a success.
 //!
-//! Room: surface.
+//! Room: driver.
 //!
 //! # Invariant
 //! While such a run, or a job of it, still runs, every command knows it like any other. After its success nothing of it is left.
 //!
 //! # Why it holds
-//! It has a whole journal, made in the folder for temporary files under a name that other commands look for. A run that did not succeed, or was killed,
-//! leaves that folder to whoever looks at it, resumes it or ends its jobs.
+//! It has a whole journal, created in the folder for temporary files under a name that other commands look for. A run that did not succeed, or was killed,
+//! leaves that folder for commands that show it, resume it or end its jobs.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -17,7 +17,7 @@ use surface_journal::Journal;
 
 use crate::exit::Failure;
 
-/// So many are looked at, lest a folder full of old ones makes every command slow.
+/// Limit of such folders that are read: a folder full of old ones must not make every command slow.
 const LOOKED_AT: usize = 64;
 
 fn prefix() -> String {
@@ -48,12 +48,12 @@ pub(crate) fn all() -> Vec<Journal> {
     let is_ours = |path: &Path| fs::symlink_metadata(path).is_ok_and(|about| about.is_dir() && about.uid() == me);
     let Ok(entries) = fs::read_dir(std::env::temp_dir()) else { return Vec::new() };
     let folders = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| is_one(path) && is_ours(path));
-    // One that goes just now, or is being made, is none.
+    // A folder that is just being removed or created is skipped.
     let open = |folder: PathBuf| folder.join("journal.db").exists().then(|| Journal::open_to_read(&folder).ok())?;
     folders.take(LOOKED_AT).filter_map(open).collect()
 }
 
-/// Forgets a run, and its journal.
+/// Removes a run and its journal.
 pub(crate) fn forget(journal: Journal) {
     let folder = journal.dir().to_owned();
     drop(journal);

@@ -1,9 +1,9 @@
-//! Colours, and the one place that writes to the terminal.
+//! Colours, and the only code that writes to the terminal.
 //!
-//! Room: surface.
+//! Room: driver.
 //!
 //! # Invariant
-//! What was drawn is drawn over by the next frame and by nothing else: lines above scroll away as if they had been printed.
+//! A frame is overwritten by the next frame and by nothing else: lines above scroll away as if they had been printed.
 //!
 //! # Why it holds
 //! [`Screen`] knows how many rows its last frame took, also if the terminal has become narrower since, goes up by as many, and clears
@@ -37,7 +37,7 @@ impl Paint {
     }
 }
 
-/// A part at the bottom of a terminal that is drawn again and again.
+/// The part at the bottom of a terminal that is redrawn.
 pub(crate) struct Screen<W> {
     out: W,
     last: Vec<String>,
@@ -64,7 +64,7 @@ impl<W: Write> Screen<W> {
             text.push_str(line);
             text.push('\n');
         }
-        // A terminal that is gone is no reason to end the run.
+        // A closed terminal must not end the run.
         self.is_gone = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush()).is_err();
         self.last = frame;
     }

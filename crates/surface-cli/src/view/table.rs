@@ -1,18 +1,20 @@
 //! A table that is never wider than the terminal.
 //!
-//! Room: surface, pure.
+//! Room: surface.
+//!
+//! Pure: no clock, no file, no thread.
 //!
 //! # Invariant
 //! No line is wider than `width`, whatever is in the cells.
 //!
 //! # Why it holds
-//! Columns go, the least worth first, until the rest fits beside a first column of some width; what is still too wide is cut.
+//! Columns are left out, the least important first, until the rest fits beside a first column of some width; what is still too wide is cut.
 
 use console::{Alignment, measure_text_width, pad_str, truncate_str};
 
 use super::paint::Paint;
 
-/// The first column says what a line is about; before it is narrower than this, others go.
+/// The first column names the row; before it is narrower than this, others are left out.
 const FIRST_LEAST: usize = 22;
 const GAP: usize = 2;
 
@@ -21,7 +23,7 @@ pub(crate) struct Column {
     pub(crate) title: &'static str,
     pub(crate) cells: Vec<String>,
     pub(crate) right: bool,
-    /// The least worth goes first.
+    /// The column with the lowest value is left out first.
     pub(crate) worth: u8,
 }
 
@@ -34,7 +36,7 @@ impl Column {
         Column { title, cells, right: true, worth }
     }
 
-    /// A column in which nothing stands takes no room.
+    /// An empty column takes no room.
     fn is_empty(&self) -> bool {
         self.cells.iter().all(String::is_empty)
     }

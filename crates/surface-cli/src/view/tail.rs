@@ -1,4 +1,6 @@
 //! The last lines of a log, however long it is and whatever is in it.
+//!
+//! Room: surface.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -6,7 +8,7 @@ use std::path::Path;
 
 use super::text::clean;
 
-/// How much of the end of a log is looked at.
+/// How much of the end of a log is read.
 const BYTES: u64 = 16 * 1024;
 /// A line longer than this is cut: a progress bar may be one line of megabytes.
 const WIDTH: usize = 200;

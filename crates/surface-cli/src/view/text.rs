@@ -1,12 +1,14 @@
 //! Names, counts, rates, times and sizes as people read them.
 //!
-//! Room: surface, pure.
+//! Room: surface.
+//!
+//! Pure: no clock, no file, no thread.
 
 use std::time::Duration;
 
 pub(crate) use surface_text::amounts::{about, counted, grouped, megabytes, time, used};
 
-/// What a terminal would act on is not sent to one.
+/// The text without characters that a terminal would act on.
 pub(crate) fn clean(text: &str) -> String {
     surface_text::clean(text).into_owned()
 }
@@ -25,13 +27,13 @@ pub(crate) fn stamp(at: Duration) -> String {
     format!("{:>5}.{:03}  ", at.as_secs(), at.subsec_millis())
 }
 
-/// `a, b, c and 4 more`: at most so many by their names.
+/// `a, b, c and 4 more`: at most `most` names.
 pub(crate) fn listed<T, S: Into<String>>(all: &[T], most: usize, name: impl Fn(&T) -> S) -> String {
     let list = all.iter().take(most).map(|one| name(one).into()).collect::<Vec<String>>().join(", ");
     if all.len() > most { format!("{list} and {} more", all.len() - most) } else { list }
 }
 
-/// What so many errors are called.
+/// `error` or `errors`.
 pub(crate) fn errors(number: u64) -> &'static str {
     if number == 1 { "error" } else { "errors" }
 }

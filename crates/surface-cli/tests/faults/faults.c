@@ -4,7 +4,7 @@
 //   FAULT_CALL   write, sync, truncate, spawn, thread, send, recv or watch (by epoll)
 //   FAULT_NTH    the first call that fails, from 1
 //   FAULT_ERRNO  with what it fails
-//   FAULT_STAYS  1: all later calls fail as well, until there is a file FAULT_HIT.mended. Calls with a descriptor count only if that is a
+//   FAULT_STAYS  1: all later calls fail as well, until there is a file FAULT_HIT.fixed. Calls with a descriptor count only if that is a
 //                file other than standard output and error: a full disk is meant, not the terminal or a pipe
 //   FAULT_PATH   if given, only descriptors count whose file has this in its path
 //   FAULT_HIT    made when the fault is injected, with a line that says where; a fault that does not stay is one process's only
@@ -42,7 +42,7 @@ static int error;
 static int stays;
 static const char *hit;
 static const char *part;
-static char mended[512];
+static char fixed[512];
 static atomic_long seen;
 
 static const char *name_of(int fd, char *target, size_t size) {
@@ -81,7 +81,7 @@ static int fails(const char *call, int fd) {
     long count = atomic_fetch_add(&seen, 1) + 1;
     if (count < nth || (count > nth && !stays)) return 0;
     int before = errno;
-    int does = (!stays || syscall(SYS_faccessat, AT_FDCWD, mended, F_OK)) && tell(call, count, fd);
+    int does = (!stays || syscall(SYS_faccessat, AT_FDCWD, fixed, F_OK)) && tell(call, count, fd);
     errno = does ? error : before;
     return does;
 }
@@ -219,7 +219,7 @@ __attribute__((constructor)) static void look(void) {
     if (!name || strcmp(name, "/bursar") || strcmp(word, strcmp(side, "keeper") ? "run" : "keep")) return;
     nth = atol(count), error = atoi(number), stays = all && *all == '1', hit = path;
     part = getenv("FAULT_PATH");
-    snprintf(mended, sizeof mended, "%s.mended", hit);
+    snprintf(fixed, sizeof fixed, "%s.fixed", hit);
     wanted = call;
     prepare_raw_calls();
 }

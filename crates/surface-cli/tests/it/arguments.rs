@@ -42,7 +42,7 @@ fn an_argument_out_of_range_is_answered_with_value_limit_and_way_out() {
         (["prune", "--older", "5w"], ["'5w'", "none of ms, s, m, h, d", "write `30d`, `12h` or `90m`"]),
         (["prune", "--size", "2 X"], ["'2 X'", "none of B, KB, MB, GB", "write `2GB` or `500MB`"]),
         (["run", "--ram", "9999999TB"], ["'9999999TB'", "more than 1000000 TB", "write `8GB`, `512MB`"]),
-        (["run", "--timeout", "0"], ["'0'", "nothing ends in no time", "leave it out for no limit"]),
+        (["run", "--timeout", "0"], ["'0'", "a time limit cannot be 0", "leave it out for no limit"]),
         (["run", "--resource", "licence"], ["'licence'", "is not NAME=NUMBER", "`licence=2`"]),
     ] {
         let output = run(&args);

@@ -75,11 +75,11 @@ fn every_event_of_a_flow_names_the_flow_and_has_the_fields_of_the_page() {
 }
 
 #[test]
-fn what_people_are_told_of_a_run_is_an_event_for_programs() {
-    let site = Site::new("[job.long]\nrun = 'echo up > bell; exec sleep 600'\n");
-    let bell = site.bell("bell");
+fn a_message_for_people_is_an_event_for_programs() {
+    let site = Site::new("[job.long]\nrun = 'echo up > fifo; exec sleep 600'\n");
+    let fifo = site.fifo("fifo");
     let run = site.start("run jobs.toml --json");
-    bell.wait();
+    fifo.wait();
     run.signal(Signal::INT);
     let (code, said) = run.wait();
     assert_eq!(code, Some(130), "{said}");
@@ -94,12 +94,12 @@ fn a_reader_of_events_that_does_not_read_holds_up_no_interruption() {
     // More events than a pipe holds have happened when `long` starts.
     let site = Site::new(
         "[job.many]\nforeach = { n = '1..300' }\nrun = 'true'\n\
-         [job.long]\nneeds = ['many']\nrun = \"trap 'echo asked > asked; exit 1' TERM; echo up > bell; while :; do sleep 0.05; done\"\n",
+         [job.long]\nneeds = ['many']\nrun = \"trap 'echo asked > asked; exit 1' TERM; echo up > fifo; while :; do sleep 0.05; done\"\n",
     );
-    let (bell, asked) = (site.bell("bell"), site.bell("asked"));
+    let (fifo, asked) = (site.fifo("fifo"), site.fifo("asked"));
     let mut command = site.command(["run", "jobs.toml", "--json"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    bell.wait();
+    fifo.wait();
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert_eq!(asked.wait(), "asked");
     let mut events = String::new();

@@ -35,7 +35,7 @@ fn a_file_that_is_wrong_is_shown_with_its_lines_and_code_3() {
         assert!(error.contains(part), "`{part}` is missing from:\n{error}");
     }
     assert!(output.stdout.is_empty());
-    assert!(!error.contains('\x1b'), "nobody is at a terminal: {error:?}");
+    assert!(!error.contains('\x1b'), "there is no terminal: {error:?}");
     let output = site.bursar("check jobs.toml --json");
     assert_code(&output, 3);
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();

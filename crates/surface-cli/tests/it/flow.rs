@@ -30,7 +30,7 @@ kind = "print"
 "#;
 
 #[test]
-fn a_flow_prints_what_its_nodes_print_and_tells_about_itself_elsewhere() {
+fn a_flow_prints_what_its_nodes_print_and_reports_about_itself_elsewhere() {
     for workers in ["", " --workers 2"] {
         let output = site(COUNT).bursar(&format!("flow run flow.toml{workers}"));
         assert_code(&output, 0);
@@ -130,7 +130,7 @@ fn a_node_that_may_stop_the_flow_fails_it() {
 }
 
 #[test]
-fn a_node_that_failed_for_good_is_named_last_and_the_exit_code_tells() {
+fn a_node_that_failed_for_good_is_named_last_and_the_exit_code_shows_it() {
     let numbers = "[node.a]\nkind = 'numbers'\nto = 100000\n";
     let shown = "[node.z]\nkind = 'print'\n";
     let cases = [
@@ -150,7 +150,7 @@ fn a_node_that_failed_for_good_is_named_last_and_the_exit_code_tells() {
 }
 
 #[test]
-fn messages_that_a_program_did_not_read_are_lost_or_not_wanted_and_the_last_line_tells() {
+fn messages_that_a_program_did_not_read_are_lost_or_not_wanted_and_the_last_line_shows_it() {
     for (end, code, what) in [("exit 7", 1, " lost"), ("exit 0", 0, " not wanted")] {
         // `y` gets the end of its input when all messages were given out; then `x` may end.
         let site = site(&format!(
@@ -170,7 +170,7 @@ fn messages_that_a_program_did_not_read_are_lost_or_not_wanted_and_the_last_line
 }
 
 #[test]
-fn an_error_that_is_skipped_is_told_and_the_rest_goes_on() {
+fn an_error_that_is_skipped_is_reported_and_the_rest_continues() {
     let site = site(
         r#"
         edges = ["words -> number -> show"]
@@ -192,15 +192,15 @@ fn an_error_that_is_skipped_is_told_and_the_rest_goes_on() {
     assert!(told.trim_end().ends_with(" · 4 messages delivered, 1 failed, 1 error"), "{told}");
 }
 
-/// Something comes again and again, and a bell says that it does.
+/// Messages come again and again, and the FIFO is written at the first.
 const ENDLESS: &str = r#"
-edges = ["tick -> ring"]
+edges = ["tick -> signal"]
 [node.tick]
 kind = "every"
 interval = "5ms"
-[node.ring]
+[node.signal]
 kind = "command"
-run = "read one; echo up > bell; cat > /dev/null"
+run = "read one; echo up > fifo; cat > /dev/null"
 "#;
 
 #[test]
@@ -209,19 +209,19 @@ fn a_flow_ends_after_the_time_it_was_given() {
         .bursar("flow run flow.toml --for 150ms");
     assert_code(&output, 0);
     let told = text(&output.stderr);
-    assert!(told.contains("its time is over") && told.contains("flow: stopped after "), "{told}");
+    assert!(told.contains("its time limit is reached") && told.contains("flow: stopped after "), "{told}");
 }
 
 #[test]
 fn ctrl_c_delivers_what_is_on_its_way() {
     let site = site(ENDLESS);
-    let bell = site.bell("bell");
+    let fifo = site.fifo("fifo");
     let run = site.start("flow run flow.toml");
-    bell.wait();
+    fifo.wait();
     run.signal(Signal::INT);
     let (code, said) = run.wait();
     assert_eq!(code, Some(130), "{said}");
-    assert!(said.contains("Ctrl-C again stops at once: delivering what is on its way, for at most 5.0 s"), "{said}");
+    assert!(said.contains("Ctrl-C again stops at once: delivering messages on their way, for at most 5.0 s"), "{said}");
     assert!(said.contains("flow: interrupted after ") && !said.contains("left behind"), "{said}");
 }
 
@@ -229,7 +229,7 @@ fn ctrl_c_delivers_what_is_on_its_way() {
 fn a_second_ctrl_c_stops_at_once() {
     let site = site(
         r#"
-        edges = ["count -> slow -> ring"]
+        edges = ["count -> slow -> signal"]
         [flow]
         drain = "1h"
         [node.count]
@@ -238,16 +238,16 @@ fn a_second_ctrl_c_stops_at_once() {
         [node.slow]
         kind = "throttle"
         rate = 0.001
-        [node.ring]
+        [node.signal]
         kind = "command"
-        run = "read one; echo up > bell; cat > /dev/null"
+        run = "read one; echo up > fifo; cat > /dev/null"
         "#,
     );
-    let bell = site.bell("bell");
+    let fifo = site.fifo("fifo");
     let run = site.start("flow run flow.toml");
-    bell.wait();
+    fifo.wait();
     run.signal(Signal::INT);
-    run.until_it_says("delivering what is on its way");
+    run.until_it_says("delivering messages on their way");
     run.signal(Signal::INT);
     let (code, said) = run.wait();
     assert_eq!(code, Some(130), "{said}");
@@ -306,7 +306,7 @@ fn a_flow_that_is_killed_takes_its_programs_with_it() {
         "edges = ['tick -> deaf', 'mute -> out']\n[node.tick]\nkind = 'every'\ninterval = '5ms'\n[node.deaf]\nkind = 'command'\n\
          run = 'sleep 1000 & echo $$ $! > deaf; wait'\n[node.mute]\nkind = 'command'\nrun = 'echo $$ > mute; exec sleep 1000'\n[node.out]\nkind = 'discard'\n",
     );
-    let (deaf, mute) = (site.bell("deaf"), site.bell("mute"));
+    let (deaf, mute) = (site.fifo("deaf"), site.fifo("mute"));
     let run = site.start("flow run flow.toml");
     let pids = format!("{} {}", deaf.wait(), mute.wait());
     let pids: Vec<&str> = pids.split_whitespace().collect();
@@ -331,7 +331,7 @@ fn counted(site: &Site) -> std::collections::BTreeMap<String, u64> {
 }
 
 #[test]
-fn a_log_that_rotates_is_counted_by_key_and_time_and_the_end_tells_the_truth() {
+fn a_log_that_rotates_is_counted_by_key_and_time_and_the_totals_are_right() {
     let site = site(
         "edges = ['log -> per -> out']\n[node.log]\nkind = 'lines'\npath = 'access.log'\nformat = 'json'\nfollow = true\n\
          [node.per]\nkind = 'window'\nspan = '100ms'\naggregate = 'count'\nkey = 'path'\n\
@@ -486,7 +486,7 @@ fn what_does_not_fit_on_a_full_disk_is_a_dead_letter_each() {
 }
 
 #[test]
-fn lines_for_an_address_where_nothing_listens_are_lost_and_the_refusal_is_told_once() {
+fn lines_for_an_address_where_nothing_listens_are_lost_and_the_refusal_is_reported_once() {
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let site = site(&format!(
         "edges = ['a -> z']\n[flow]\ndrain = '50ms'\n[node.a]\nkind = 'numbers'\nto = 100\n[node.z]\nkind = 'tcp-out'\nconnect = '{address}'"
@@ -548,7 +548,7 @@ fn a_flow_whose_only_sink_cannot_open_its_file_ends_and_says_why() {
 }
 
 #[test]
-fn kinds_are_told_to_programs() {
+fn kinds_are_printed_for_programs() {
     let site = site(COUNT);
     let output = site.bursar("flow kinds --json");
     assert_code(&output, 0);

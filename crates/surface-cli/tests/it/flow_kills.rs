@@ -16,7 +16,7 @@ fn a_program_that_left_its_session_and_ignores_term_is_gone_when_its_flow_is_kil
         kind = "discard"
         "#,
     );
-    let (away, leader) = (site.bell("away"), site.bell("leader"));
+    let (away, leader) = (site.fifo("away"), site.fifo("leader"));
     let run = site.start("flow run flow.toml");
     let pids = [away.wait(), leader.wait()].map(|pid| pid.trim().to_owned());
     assert!(pids.iter().all(|pid| is_alive(pid)), "{pids:?}");

@@ -1,4 +1,4 @@
-//! A flow that goes on, and other commands that look at it and change it.
+//! An active flow, and other commands that show and change it.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -13,10 +13,10 @@ use crate::flow::site;
 use crate::run_site::{Site, Started, assert_code};
 use crate::{complains, says, text};
 
-/// A source that is blocked as soon as the bell has rung: `slow` has taken one message and takes no other, and 4 wait.
+/// A source that is blocked as soon as the FIFO was written: `slow` has taken one message and takes no other, and 4 wait.
 const BLOCKED: &str = r#"
 name = "blocked"
-edges = ["slow -> ring"]
+edges = ["slow -> signal"]
 [flow]
 drain = "100ms"
 [node.count]
@@ -25,9 +25,9 @@ to = 1000000
 [node.slow]
 kind = "throttle"
 rate = 0.001
-[node.ring]
+[node.signal]
 kind = "command"
-run = "read one; echo up > bell; cat > /dev/null"
+run = "read one; echo up > fifo; cat > /dev/null"
 [[edge]]
 from = "count"
 to = "slow"
@@ -36,11 +36,11 @@ capacity = 4
 
 /// Starts the flow, and waits until its source is blocked; gives its id.
 fn blocked(site: &Site) -> (Started, String) {
-    let bell = site.bell("bell");
+    let fifo = site.fifo("fifo");
     let run = site.start("flow run flow.toml");
-    bell.wait();
+    fifo.wait();
     let flows: Value = serde_json::from_str(&says(&site.bursar("flow ps --json"))).unwrap();
-    (run, flows[0]["flow"].as_str().expect("the flow goes on").to_owned())
+    (run, flows[0]["flow"].as_str().expect("the flow is active").to_owned())
 }
 
 /// Asks again and again, a process each time, until there is an answer.
@@ -56,7 +56,7 @@ fn edge(site: &Site, id: &str) -> Value {
 }
 
 #[test]
-fn a_flow_that_goes_on_is_listed_counted_and_explained() {
+fn an_active_flow_is_listed_counted_and_explained() {
     let site = site(BLOCKED);
     let (run, id) = blocked(&site);
     let ps = says(&site.bursar("flow ps"));
@@ -71,13 +71,13 @@ fn a_flow_that_goes_on_is_listed_counted_and_explained() {
     run.signal(rustix::process::Signal::TERM);
     let (code, said) = run.wait();
     assert_eq!(code, Some(143), "{said}");
-    assert!(said.contains("when the time to drain was over") && said.contains("left behind"), "{said}");
-    assert_eq!(complains(&site.bursar("flow ps"), 0).trim_end(), none_goes_on());
-    assert_eq!(complains(&site.bursar("flow why count"), 4).trim_end(), none_goes_on());
+    assert!(said.contains("when the drain timeout expired") && said.contains("left behind"), "{said}");
+    assert_eq!(complains(&site.bursar("flow ps"), 0).trim_end(), none_is_active());
+    assert_eq!(complains(&site.bursar("flow why count"), 4).trim_end(), none_is_active());
 }
 
-fn none_goes_on() -> &'static str {
-    "bursar: no flow is going on; start one with `bursar flow run FILE`"
+fn none_is_active() -> &'static str {
+    "bursar: no flow is active; start one with `bursar flow run FILE`"
 }
 
 #[test]
@@ -95,13 +95,13 @@ fn an_edge_is_changed_while_its_flow_runs() {
     assert_eq!((&changed["capacity"], &changed["depth"]), (&2.into(), &16.into()), "nothing is lost");
     for (words, code, part) in [
         ("count,slow capacity=16777217", 2, "use 1 to 16777216"),
-        ("count,slow policy=latest", 2, "cannot be changed while it runs; change `policy` in the file"),
+        ("count,slow policy=latest", 2, "cannot be changed while the flow runs; change `policy` in the file"),
         ("count,slow capacity=0", 2, "a capacity of 0 is not possible; use 1 to "),
         ("count,slow capacity=lots", 2, "`capacity=512`"),
         ("nobody capacity=3", 4, "there is no edge `nobody`; there are "),
-        ("count:out- capacity=3", 4, "taken the `>` of it for a redirection (in quotes, 'count:out->slow:in'"),
+        ("count:out- capacity=3", 4, "taken its `>` for a redirection (in quotes, 'count:out->slow:in'"),
         ("slow capacity=3", 2, "2 edges match `slow`"),
-        ("f-zzzz slow capacity=3", 4, "no flow that goes on is called `f-zzzz`"),
+        ("f-zzzz slow capacity=3", 4, "there is no active flow `f-zzzz`"),
     ] {
         let error = complains(&site.bursar(&format!("flow set {words}")), code);
         assert!(error.contains(part), "`{words}`: `{part}` is missing from:\n{error}");
@@ -113,7 +113,7 @@ fn an_edge_is_changed_while_its_flow_runs() {
 }
 
 #[test]
-fn a_node_is_paused_and_goes_on() {
+fn a_node_is_paused_and_resumed() {
     let site = site(BLOCKED);
     let (run, id) = blocked(&site);
     assert_eq!(says(&site.bursar("flow pause count")), format!("paused count of flow {id}\n"));
@@ -123,9 +123,13 @@ fn a_node_is_paused_and_goes_on() {
     assert!(complains(&site.bursar("flow pause cuont"), 4).contains("did you mean `count`?"));
     says(&site.bursar("flow stop"));
     let (code, said) = run.wait();
-    assert_eq!(code, Some(1), "messages were left when the time to drain was over: {said}");
-    for told in ["count was paused from outside", "count goes on", "told to stop; delivering"] {
-        assert!(said.contains(told), "whoever watches is told `{told}`: {said}");
+    assert_eq!(code, Some(1), "messages were left when the drain timeout expired: {said}");
+    for told in [
+        "count was paused by another command",
+        "count was resumed by another command",
+        "as another command requested; delivering",
+    ] {
+        assert!(said.contains(told), "it prints `{told}`: {said}");
     }
 }
 
@@ -135,7 +139,7 @@ fn of_several_flows_one_must_be_named() {
     std::fs::write(site.path("other.toml"), format!("{other}[node.b]\nkind = 'discard'\n")).unwrap();
     let (run, id) = blocked(&site);
     let mut second = site.command(["flow", "run", "other.toml"]).spawn().unwrap();
-    let ids = until("two flows go on", || {
+    let ids = until("two flows are active", || {
         let flows: Value = serde_json::from_str(&says(&site.bursar("flow ps --json"))).unwrap();
         let ids: Vec<String> =
             flows.as_array().unwrap().iter().map(|flow| flow["flow"].as_str().unwrap().to_owned()).collect();
@@ -157,8 +161,8 @@ fn what_a_killed_flow_left_is_seen_through_and_tidied_up() {
     let folder = site.state_dir().join("flows").join(&id);
     assert!(folder.join("control.sock").exists());
     run.kill();
-    assert_eq!(complains(&site.bursar("flow ps"), 0).trim_end(), none_goes_on());
-    assert!(!folder.exists(), "nobody is there any more");
+    assert_eq!(complains(&site.bursar("flow ps"), 0).trim_end(), none_is_active());
+    assert!(!folder.exists(), "the socket is closed");
 }
 
 #[test]
@@ -202,7 +206,7 @@ fn nonsense_over_the_socket_is_answered_and_changes_nothing() {
 }
 
 #[test]
-fn a_flow_that_nobody_can_reach_runs_all_the_same() {
+fn a_flow_without_a_socket_still_runs() {
     let site = site("edges = ['a -> b']\n[node.a]\nkind = 'numbers'\nto = 3\n[node.b]\nkind = 'print'\n");
     std::fs::write(site.path("file"), "").unwrap();
     let output = site.command(["flow", "run", "flow.toml"]).env("BURSAR_STATE_DIR", site.path("file")).output();
@@ -283,7 +287,7 @@ fn a_stop_says_how_many_messages_it_lost() {
 }
 
 #[test]
-fn events_that_cannot_be_written_for_a_program_are_told_by_the_exit_code() {
+fn events_that_cannot_be_written_for_a_program_are_shown_by_the_exit_code() {
     let site = Site::new("");
     std::fs::write(
         site.path("f.toml"),

@@ -178,7 +178,7 @@ fn keys_choose_an_edge_and_change_it_and_hold_the_sources() {
     terminal.press("?");
     terminal.until_it_shows("the kill switch");
     terminal.press(" ");
-    terminal.until_it_shows("sources paused (space: go on)");
+    terminal.until_it_shows("sources paused (space: resume)");
     terminal.until_it_shows(" tick   paused");
     terminal.press(" ");
     terminal.until_it_shows(" tick   running");

@@ -70,10 +70,10 @@ fn with_eight_cards_each_job_has_its_own_and_sees_only_that() {
         text += &format!("[job.j{at}]\ngpus = 1\nrun = 'echo $CUDA_VISIBLE_DEVICES > up{at}; read x < go{at}'\n");
     }
     let site = Site::new(&text);
-    let bells: Vec<_> = (0..8).map(|at| (site.bell(&format!("up{at}")), site.bell(&format!("go{at}")))).collect();
+    let fifos: Vec<_> = (0..8).map(|at| (site.fifo(&format!("up{at}")), site.fifo(&format!("go{at}")))).collect();
     let mut child = on(&site, Some(&["24576:10"; 8].join(",")), "run jobs.toml --quiet").spawn().unwrap();
-    let mut seen: Vec<String> = bells.iter().map(|(up, _)| up.wait()).collect();
-    bells.iter().for_each(|(_, go)| go.answer());
+    let mut seen: Vec<String> = fifos.iter().map(|(up, _)| up.wait()).collect();
+    fifos.iter().for_each(|(_, go)| go.answer());
     assert!(child.wait().unwrap().success());
     seen.sort();
     assert_eq!(seen, (0..8).map(|card| format!("GPU-fake-{card}")).collect::<Vec<_>>());
@@ -131,7 +131,7 @@ fn only_the_cards_that_bursar_is_shown_are_handed_out() {
 #[test]
 fn what_a_job_really_uses_of_a_card_is_in_the_journal_and_in_the_report() {
     let site = Site::new("[job.train]\nvram = '2 GB'\nrun = 'echo 0 $$ 1500 > users; read x < go'");
-    let (go, asked) = (site.bell("go"), site.bell("asked"));
+    let (go, asked) = (site.fifo("go"), site.fifo("asked"));
     let mut command = on(&site, Some("8192:0"), "run jobs.toml --quiet");
     command.env("FAKE_NVML_PROCESSES", site.path("users")).env("FAKE_NVML_ASKED", site.path("asked"));
     let mut child = command.spawn().unwrap();
@@ -149,13 +149,13 @@ fn what_a_job_really_uses_of_a_card_is_in_the_journal_and_in_the_report() {
 
 #[test]
 fn a_job_that_survived_a_kill_keeps_its_card_and_others_stay_off_it() {
-    // `first` makes `long` start on card 1, where nobody would put it again.
+    // `first` makes `long` start on card 1, where it would not be placed again.
     let site = Site::new(
         "[resources]\ncpu = 4\n[job.first]\npriority = 9\nvram = '6 GB'\nrun = 'echo up > first; cat go1'\n\
          [job.long]\nvram = '6 GB'\nrun = 'echo $CUDA_VISIBLE_DEVICES > long; cat go2'\n\
          [job.next]\nneeds = ['first']\nvram = '6 GB'\nrun = 'echo $CUDA_VISIBLE_DEVICES > next; cat go3'\n",
     );
-    let [first, long, next, go1, go2, go3] = ["first", "long", "next", "go1", "go2", "go3"].map(|name| site.bell(name));
+    let [first, long, next, go1, go2, go3] = ["first", "long", "next", "go1", "go2", "go3"].map(|name| site.fifo(name));
     let cards = Some("8192:0,8192:0");
     let mut run = on(&site, cards, "run jobs.toml --quiet").spawn().unwrap();
     first.wait();

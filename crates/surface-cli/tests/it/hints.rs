@@ -41,7 +41,7 @@ fn all(output: &Output) -> String {
 fn all_work(site: &Site, said: &str, words: &str) {
     let lines = suggested(said);
     assert!(lines.iter().any(|line| line.contains(words)), "`{words}` is not among {lines:?} of:\n{said}");
-    // To go on comes last: a run without a journal is forgotten with its success.
+    // The resume comes last: a run without a journal is removed after its success.
     let (last, first): (Vec<_>, Vec<_>) = lines.iter().partition(|line| line.starts_with("bursar run "));
     for line in first.into_iter().chain(last) {
         let output = type_in(site, line);
@@ -50,15 +50,15 @@ fn all_work(site: &Site, said: &str, words: &str) {
 }
 
 /// The name of a job that must be quoted, and that does not fail when it is tried again.
-const MENDABLE: &str =
-    "[job.bad]\nforeach = { v = [\"it's $HOME\"] }\nrun = '[ -e mended ]'\n[job.next]\nneeds = ['bad']\nrun = 'true'\n";
+const FIXABLE: &str =
+    "[job.bad]\nforeach = { v = [\"it's $HOME\"] }\nrun = '[ -e fixed ]'\n[job.next]\nneeds = ['bad']\nrun = 'true'\n";
 
 const HOW: [&str; 4] = ["", " -q", " --no-journal", " -q --no-journal"];
 
 #[test]
 fn what_a_run_suggests_that_failed_works() {
     for how in HOW {
-        let site = Site::new(MENDABLE);
+        let site = Site::new(FIXABLE);
         let output = site.bursar(&format!("run jobs.toml{how}"));
         assert_code(&output, 1);
         let mut said = all(&output);
@@ -66,7 +66,7 @@ fn what_a_run_suggests_that_failed_works() {
             said += &all(&site.bursar(words));
         }
         assert!(!said.contains("`-f` waits for it"), "what was cancelled does not start any more: {said}");
-        fs::write(site.path("mended"), "").unwrap();
+        fs::write(site.path("fixed"), "").unwrap();
         all_work(&site, &said, "--retry-failed");
     }
 }
@@ -88,17 +88,17 @@ fn what_a_run_suggests_that_succeeded_works_or_nothing_is_suggested() {
 #[test]
 fn what_a_run_suggests_that_was_interrupted_works() {
     for how in HOW {
-        let site = Site::new("[job.long]\nrun = '[ -e mended ] || (echo up > bell; exec sleep 600)'\n");
-        let bell = site.bell("bell");
+        let site = Site::new("[job.long]\nrun = '[ -e fixed ] || (echo up > fifo; exec sleep 600)'\n");
+        let fifo = site.fifo("fifo");
         let run = site.start(&format!("run jobs.toml{how}"));
-        bell.wait();
+        fifo.wait();
         run.signal(Signal::INT);
         let (code, mut said) = run.wait();
         assert_eq!(code, Some(130), "{said}");
         for words in ["show latest", "why long", "pause latest"] {
             said += &all(&site.bursar(words));
         }
-        fs::write(site.path("mended"), "").unwrap();
+        fs::write(site.path("fixed"), "").unwrap();
         all_work(&site, &said, "bursar run --resume");
     }
 }
@@ -107,7 +107,7 @@ fn what_a_run_suggests_that_was_interrupted_works() {
 fn what_a_resumed_run_suggests_whose_file_was_changed_takes_the_new_plan() {
     let file = "[job.a]\nrun = 'echo begun > begun; read line < gate'\n[job.b]\nneeds = ['a']\nrun = 'touch old'\n";
     let site = Site::new(file);
-    let (begun, gate) = (site.bell("begun"), site.bell("gate"));
+    let (begun, gate) = (site.fifo("begun"), site.fifo("gate"));
     let run = site.start("run jobs.toml");
     begun.wait();
     run.kill();
@@ -164,7 +164,7 @@ fn a_folder_for_sharing_of_another_user_is_named_with_its_owner_and_a_way_out_th
     let whose = format!("{} belongs to user 65534, not to user 0, so it is not used", theirs.join("bursar").display());
     assert!(said.contains(&whose), "{said}");
     assert!(
-        said.contains("have that user or an administrator remove it, or set XDG_RUNTIME_DIR to a folder"),
+        said.contains("ask that user or an administrator to remove it, or set XDG_RUNTIME_DIR to a folder"),
         "{said}"
     );
     let output = squatted.env("XDG_RUNTIME_DIR", &ours).output().unwrap();

@@ -1,4 +1,4 @@
-//! Runs that have ended: listed, shown, asked about. And the lines of a run that nobody watches.
+//! Runs that have ended: listed, shown, asked about. And the lines of a run without a terminal.
 
 use crate::run_site::{Site, assert_code};
 use crate::{json_lines, run, text};
@@ -40,7 +40,7 @@ fn without_times(text: &str, run: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_run_that_nobody_watches_prints_a_line_for_what_matters() {
+fn a_run_without_a_terminal_prints_a_line_for_what_matters() {
     let site = Site::new(ONE_FAILS);
     let output = site.bursar("run jobs.toml");
     assert_code(&output, 1);
@@ -64,7 +64,7 @@ fn a_run_that_nobody_watches_prints_a_line_for_what_matters() {
             "done      many[1]: TIME".to_owned(),
             "started   many[2]".to_owned(),
             "done      many[2]: TIME".to_owned(),
-            "N failed, N cancelled, N done in TIME · run RUN · try again: bursar run --resume RUN --retry-failed"
+            "N failed, N cancelled, N done in TIME · run RUN · retry: bursar run --resume RUN --retry-failed"
                 .to_owned(),
         ]
     );
@@ -97,10 +97,10 @@ fn make_read_only(folder: &std::path::Path, user: u32) {
 fn a_state_folder_that_may_not_be_written_can_still_be_read() {
     use std::os::unix::fs::PermissionsExt;
     use std::os::unix::process::CommandExt;
-    let site = Site::new("[job.good]\nrun = 'echo hello'\n[job.bad]\nrun = 'echo up > bell; exec sleep 600'\n");
-    let bell = site.bell("bell");
+    let site = Site::new("[job.good]\nrun = 'echo hello'\n[job.bad]\nrun = 'echo up > fifo; exec sleep 600'\n");
+    let fifo = site.fifo("fifo");
     let run = site.start("run jobs.toml --cpu 1");
-    bell.wait();
+    fifo.wait();
     let mut held = Some(site.journal()); // while it is open, the log of the database stays
     while site.job("good").state != surface_journal::State::Succeeded {
         std::thread::sleep(std::time::Duration::from_millis(5));
@@ -163,12 +163,12 @@ fn make_writable(folder: &std::path::Path) {
 #[test]
 fn many_jobs_that_never_started_are_one_line_when_they_are_cancelled() {
     let site = Site::new(
-        "[job.first]\nrun = 'echo up > bell; exec sleep 600'\n\
+        "[job.first]\nrun = 'echo up > fifo; exec sleep 600'\n\
          [job.many]\nforeach = { n = '1..50' }\nneeds = ['first']\nrun = 'true'\n",
     );
-    let bell = site.bell("bell");
+    let fifo = site.fifo("fifo");
     let run = site.start("run jobs.toml");
-    bell.wait();
+    fifo.wait();
     run.signal(rustix::process::Signal::INT);
     let (code, said) = run.wait();
     assert_eq!(code, Some(130), "{said}");
@@ -178,7 +178,7 @@ fn many_jobs_that_never_started_are_one_line_when_they_are_cancelled() {
 }
 
 #[test]
-fn a_run_tells_programs_every_event_as_json() {
+fn a_run_prints_every_event_as_json() {
     let site = Site::new(ONE_FAILS);
     let output = site.bursar("run jobs.toml --json");
     assert_code(&output, 1);
@@ -214,7 +214,7 @@ fn a_run_that_has_ended_is_listed_shown_and_explained() {
     let list = text(&runs.stdout);
     let cells: Vec<&str> = list.lines().nth(1).unwrap().split_whitespace().collect();
     assert_eq!(cells[..4], [id.as_str(), "jobs", "failed", "3/5"], "{list}");
-    assert!(text(&site.bursar("runs --status succeeded").stderr).contains("there are no such runs"));
+    assert!(text(&site.bursar("runs --status succeeded").stderr).contains("no such runs"));
     let json: serde_json::Value = serde_json::from_slice(&site.bursar("runs --json").stdout).unwrap();
     assert_eq!((json[0]["id"].as_str(), json[0]["status"].as_str()), (Some(id.as_str()), Some("failed")));
 
@@ -244,12 +244,12 @@ fn a_run_that_has_ended_is_listed_shown_and_explained() {
 fn what_is_not_there_is_answered_with_code_4_and_a_way_out() {
     let site = Site::new(ONE_FAILS);
     for (words, parts) in [
-        ("show r-zzzz", ["no run is called `r-zzzz`", "latest"]),
-        ("show latest", ["no run is called `latest`", "id"]),
+        ("show r-zzzz", ["there is no run `r-zzzz`", "latest"]),
+        ("show latest", ["there is no run `latest`", "id"]),
         ("why nobody", ["has a job `nobody`", "bursar show RUN"]),
-        ("pause", ["no run is going on", "bursar run FILE"]),
+        ("pause", ["no run is active", "bursar run FILE"]),
         ("cancel nobody", ["has a job `nobody`", "bursar ps"]),
-        ("report", ["no run is called `latest`", "id"]),
+        ("report", ["there is no run `latest`", "id"]),
     ] {
         let output = site.bursar(words);
         assert_code(&output, 4);
@@ -292,10 +292,10 @@ fn amounts(text: &str) -> Vec<String> {
 #[test]
 fn four_hundred_megabytes_are_four_hundred_megabytes_in_every_table() {
     let site = Site::new(
-        "[resources]\ncpu = 2\nram = '400 MB'\n[job.first]\nram = '400 MB'\nrun = 'echo up > bell; read x < gate'\n\
+        "[resources]\ncpu = 2\nram = '400 MB'\n[job.first]\nram = '400 MB'\nrun = 'echo up > fifo; read x < gate'\n\
          [job.second]\nram = '400 MB'\nram_limit = '400 MB'\nrun = 'head -c 900000000 /dev/zero | tail'\n",
     );
-    let (bell, gate) = (site.bell("bell"), site.bell("gate"));
+    let (fifo, gate) = (site.fifo("fifo"), site.fifo("gate"));
     let is_so = |what: &str, said: &str| {
         let amounts = amounts(said);
         let is_right = |amount: &String| ["0 MB", "400 MB"].contains(&amount.as_str());
@@ -307,7 +307,7 @@ fn four_hundred_megabytes_are_four_hundred_megabytes_in_every_table() {
     let dry = text(&site.bursar("run jobs.toml --dry-run").stdout);
     is_so("dry run", dry.rsplit_once(", vram").expect(&dry).0);
     let run = site.start("run jobs.toml");
-    bell.wait();
+    fifo.wait();
     is_so("why", &text(&site.bursar("why second").stdout));
     gate.answer();
     let (code, said) = run.wait();

@@ -29,7 +29,7 @@ mod terminal;
 
 use std::process::{Command, Output, Stdio};
 
-/// The command, with nobody at a terminal.
+/// The command, without a terminal.
 fn bursar(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bursar"));
     command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -34,11 +34,11 @@ fn old_runs_go_by_number_age_and_size_and_what_is_up_to_date_stays_known() {
 #[test]
 fn a_run_whose_jobs_still_run_is_not_pruned() {
     let site = Site::new("[job.a]\nrun = 'echo begun > begun; read line < gate; touch done'\n");
-    let (begun, gate) = (site.bell("begun"), site.bell("gate"));
+    let (begun, gate) = (site.fifo("begun"), site.fifo("gate"));
     let run = site.start("run jobs.toml");
     begun.wait();
     assert_code(&site.bursar("prune --keep 0 --interrupted"), 0);
-    assert_eq!(runs(&site), 1, "it goes on");
+    assert_eq!(runs(&site), 1, "it is active");
     run.kill();
     assert_code(&site.bursar("prune --keep 0"), 0);
     assert_eq!(runs(&site), 1, "it could be resumed");
@@ -106,8 +106,7 @@ fn a_state_folder_that_has_grown_is_mentioned_with_a_way_to_prune_it() {
     let output = site.bursar("run -- true");
     assert_code(&output, 0);
     let said = text(&output.stderr);
-    let hint =
-        format!("{} has 1000 runs by now; `bursar prune --older 30d` forgets old ones", site.state_dir().display());
+    let hint = format!("{} has 1000 runs; `bursar prune --older 30d` removes old ones", site.state_dir().display());
     assert!(said.contains(&hint), "{said}");
     assert_code(&site.bursar("prune --older 30d"), 0);
     let output = site.bursar("run -- true");

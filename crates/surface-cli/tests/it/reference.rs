@@ -30,7 +30,7 @@ fn help_of_a_file_names_every_key_with_its_limits_and_an_example() {
     for key in ["on_crash", "over_ram", "pin", "cwd", "shell", "gpus"] {
         assert!(told.contains(&format!("\n  {key}")), "{key}\n{told}");
     }
-    assert!(told.contains("a whole number from -20 to 19; without it: as bursar itself\n"), "{told}");
+    assert!(told.contains("a whole number from -20 to 19; default: that of bursar\n"), "{told}");
     assert!(told.contains("nice = 5\n"));
     assert!(text(&run(&["help", "flowfile"]).stdout).contains("\nkind = \"window\": "));
 }
@@ -42,7 +42,7 @@ fn help_of_a_command_is_that_of_the_command_and_of_no_command_names_the_way_out(
     let unknown = run(&["help", "jobs"]);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(
-        text(&unknown.stderr).contains("there is no `jobs`; `bursar help` lists what there is"),
+        text(&unknown.stderr).contains("there is no command `jobs`; `bursar help` lists all commands"),
         "{}",
         text(&unknown.stderr)
     );

@@ -50,7 +50,7 @@ fn jobs_of_a_file_read_nothing() {
     let site = Site::new("[job.a]\nrun = 'cat > read'\n");
     let mut child = site.command(["run", "jobs.toml"]).stdin(std::process::Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    std::io::Write::write_all(&mut stdin, b"for somebody else").unwrap();
+    std::io::Write::write_all(&mut stdin, b"for another program").unwrap();
     let output = child.wait_with_output().unwrap(); // our end stays open meanwhile
     assert_code(&output, 0);
     assert_eq!(std::fs::read_to_string(site.path("read")).unwrap(), "");
@@ -68,13 +68,13 @@ fn all_of_a_long_output_comes_through() {
 #[test]
 fn output_comes_while_the_command_still_runs() {
     let site = Site::new("");
-    let bell = site.bell("bell");
-    let mut child = site.command(["run", "--", "sh", "-c", "echo first; cat bell; echo last"]).spawn().unwrap();
+    let fifo = site.fifo("fifo");
+    let mut child = site.command(["run", "--", "sh", "-c", "echo first; cat fifo; echo last"]).spawn().unwrap();
     let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
     std::io::BufRead::read_line(&mut out, &mut line).unwrap();
     assert_eq!(line, "first\n");
-    bell.answer();
+    fifo.answer();
     let mut rest = String::new();
     std::io::Read::read_to_string(&mut out, &mut rest).unwrap();
     assert_eq!(rest, "go\nlast\n");
@@ -147,7 +147,7 @@ fn the_log_of_one_command_is_cut_only_where_it_was_passed_on() {
 fn a_command_that_makes_no_sense_is_refused_before_anything_runs() {
     let site = Site::new("");
     for (args, part) in [
-        (&["run", "--timeout", "0", "--", "true"][..], "nothing ends in no time"),
+        (&["run", "--timeout", "0", "--", "true"][..], "a time limit cannot be 0"),
         (&["run", "--", ""], "the command is empty"),
         (&["run", "jobs.toml", "--retry-failed"], "--resume [RUN] --retry-failed"),
     ] {

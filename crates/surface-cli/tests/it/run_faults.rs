@@ -2,7 +2,7 @@
 //!
 //! # Invariant
 //! Whatever call fails, in the client or in a keeper: exit code 0 means that every effect is there once; any other code comes with words
-//! that name the failure, and to go on without it gives every effect once. Nothing hangs, no job runs twice, none is called done that is not.
+//! that name the failure, and a resume without it gives every effect once. Nothing hangs, no job runs twice, none is called done that is not.
 //!
 //! # How
 //! `tests/faults/faults.c` fails the n-th call of a kind, and says that it did. A sweep counts n up until a run goes through without the
@@ -43,8 +43,8 @@ const FILE: &str = "\
 
 /// The first two wait until their client is gone; tried again, they do not wait.
 const WAITING: &str = "\
-[job.first]\nrun = '[ -e again ] || (echo up > bell1; read x < gate1); echo x >> out/first; echo made > made'\noutputs = ['made']\n\
-[job.alone]\nrun = '[ -e again ] || (echo up > bell2; read x < gate2); echo x >> out/alone'\n\
+[job.first]\nrun = '[ -e again ] || (echo up > fifo1; read x < gate1); echo x >> out/first; echo made > made'\noutputs = ['made']\n\
+[job.alone]\nrun = '[ -e again ] || (echo up > fifo2; read x < gate2); echo x >> out/alone'\n\
 [job.next]\nneeds = ['first']\nrun = 'echo x >> out/next'\n\
 [job.last]\nneeds = ['next', 'alone']\nrun = 'echo x >> out/last'\n";
 
@@ -219,7 +219,7 @@ impl Trial {
         let _ = self.site.command(["cancel", "latest", "--now"]).output();
     }
 
-    /// Gives also the jobs whose end was told as not known: their effect may be there, and whoever tries them again knows that.
+    /// Also returns the jobs whose end was reported as unknown: their effect may exist, and the user who retries them knows that.
     fn judge(&self, code: Option<i32>, said: &str) -> (Became, Vec<String>) {
         if code == Some(0) {
             return (Became::Through, Vec::new());
@@ -261,7 +261,7 @@ impl Trial {
 
     /// A client is killed while two jobs run; when the run is resumed, one has ended and the other still runs.
     fn resume(&self) -> (Option<i32>, String) {
-        let [first, second, gate1, _gate2] = ["bell1", "bell2", "gate1", "gate2"].map(|name| self.site.bell(name));
+        let [first, second, gate1, _gate2] = ["fifo1", "fifo2", "gate1", "gate2"].map(|name| self.site.fifo(name));
         let run = self.site.start("run jobs.toml --cpu 2");
         first.wait();
         second.wait();
@@ -282,14 +282,14 @@ impl Trial {
 
     /// Its client is killed while two jobs run; they end with the fault, and the run is gone on with.
     fn orphan(&self) -> Became {
-        let bells = ["bell1", "bell2", "gate1", "gate2"].map(|name| self.site.bell(name));
+        let fifos = ["fifo1", "fifo2", "gate1", "gate2"].map(|name| self.site.fifo(name));
         let run = self.site.start_command(self.faulty("run jobs.toml --cpu 2"));
-        bells[0].wait();
-        bells[1].wait();
+        fifos[0].wait();
+        fifos[1].wait();
         fs::write(self.site.path("again"), "").unwrap();
         run.kill();
-        bells[2].answer();
-        bells[3].answer();
+        fifos[2].answer();
+        fifos[3].answer();
         until("both jobs have had their effects", || self.effects().len() == 2);
         let home = self.site.journal().folder(&self.site.newest().id).join("keepers");
         // They go when they have recorded what they know; those that cannot stay.
@@ -298,9 +298,9 @@ impl Trial {
         let (code, said) = self.site.start("run --resume --cpu 2").wait_at_most(LIMIT);
         let mut became = Became::Through;
         if code != Some(0) {
-            self.expect(!gone(), "it does not go on, though no keeper is left", &said);
+            self.expect(!gone(), "it is not resumed, though no keeper is left", &said);
             self.check_words(code, &said);
-            fs::write(self.hit().with_extension("mended"), "").unwrap();
+            fs::write(self.hit().with_extension("fixed"), "").unwrap();
             self.go_on("run --resume --cpu 2", &said);
             became = Became::Resumed;
         }
@@ -475,7 +475,7 @@ fn that_the_journal_cannot_be_written_is_said_while_a_job_runs() {
     for nth in 1.. {
         let mut trial = Trial::new(from_then_on(Side::Client, "write", Errno::NOSPC), nth).on("journal.db");
         trial.site = Site::new("[job.long]\nrun = 'touch begun; read x < gate'\n");
-        let gate = trial.site.bell("gate");
+        let gate = trial.site.fifo("gate");
         let mut run = trial.site.start_command(trial.faulty("run jobs.toml"));
         let begun = trial.site.path("begun");
         until("the job runs, or the run is over", || begun.exists() || run.child.try_wait().unwrap().is_some());
@@ -493,7 +493,7 @@ fn that_the_journal_cannot_be_written_is_said_while_a_job_runs() {
         run.until_it_says("the journal cannot be written");
         gate.answer();
         let (code, said) = run.wait();
-        assert!(code == Some(1) && said.contains("not all that happened is recorded"), "{code:?}: {said}");
+        assert!(code == Some(1) && said.contains("not everything is recorded"), "{code:?}: {said}");
     }
 }
 

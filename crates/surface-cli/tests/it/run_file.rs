@@ -1,4 +1,4 @@
-//! `bursar run FILE`, with nobody disturbing it.
+//! `bursar run FILE`, undisturbed.
 
 use std::fs;
 
@@ -227,10 +227,10 @@ fn two_runs_share_what_both_name() {
 
 #[test]
 fn how_many_jobs_one_run_starts_at_once_does_not_hold_up_another() {
-    let site = Site::new("[job.one]\nrun = 'echo up > bell; cat bell2'\n");
-    let (bell, answer) = (site.bell("bell"), site.bell("bell2"));
+    let site = Site::new("[job.one]\nrun = 'echo up > fifo; cat fifo2'\n");
+    let (fifo, answer) = (site.fifo("fifo"), site.fifo("fifo2"));
     let run = site.start("run jobs.toml --jobs 1 --cpu 4");
-    bell.wait();
+    fifo.wait();
     let mut other = site.command(["run", "other.toml", "--jobs", "1", "--cpu", "4"]);
     fs::write(site.path("other.toml"), "[job.two]\nrun = 'true'\n").unwrap();
     assert_code(&other.output().unwrap(), 0);
@@ -272,7 +272,7 @@ fn with_meminfo(site: &Site, words: &str) -> Option<std::process::Command> {
 }
 
 #[test]
-fn a_job_waits_for_memory_that_is_really_free_unless_it_is_told_not_to() {
+fn a_job_waits_for_memory_that_is_really_free_unless_overcommit_is_set() {
     let site = Site::new("[job.large]\nram = '20 GB'\nrun = 'echo x >> ran'\n");
     let free = |gb: u64| {
         let kb = |gb: u64| gb * 1_000_000_000 / 1024;

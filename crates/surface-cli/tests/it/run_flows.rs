@@ -32,10 +32,10 @@ fn a_flow_runs_as_a_job_and_is_up_to_date_until_its_file_changes() {
 
 #[test]
 fn a_flow_that_is_cancelled_as_a_job_delivers_what_is_on_its_way() {
-    let site = site("kind = 'command'\nrun = 'echo one; echo up > bell; sleep 600'");
-    let bell = site.bell("bell");
+    let site = site("kind = 'command'\nrun = 'echo one; echo up > fifo; sleep 600'");
+    let fifo = site.fifo("fifo");
     let run = site.start("run jobs.toml --keep-incomplete");
-    bell.wait();
+    fifo.wait();
     assert_code(&site.bursar("pause graph"), 0);
     assert_eq!(site.bursar("why graph").status.code(), Some(0));
     assert_code(&site.bursar("resume graph"), 0);

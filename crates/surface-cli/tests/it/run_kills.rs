@@ -91,7 +91,7 @@ fn kill_until_done(seed: u64, stop: bool, done: &mut Done) {
         assert!(round < 200, "seed {seed}: it does not come to an end");
         run.kill();
         done.kills += 1;
-        // Killed before it had begun, or after its last word, there is nothing to go on with.
+        // Killed before it had begun, or after its last word, there is nothing to resume.
         let begun = site.state_dir().join("journal.db").exists();
         let runs = if begun { site.journal().runs(Filter::default()).unwrap() } else { Vec::new() };
         run = match runs.first().map(|run| run.status) {
@@ -197,19 +197,19 @@ fn kill_keepers(seed: u64) -> usize {
 }
 
 #[test]
-fn a_job_whose_keeper_is_killed_is_told_as_lost_and_never_as_done() {
+fn a_job_whose_keeper_is_killed_is_reported_as_lost_and_never_as_done() {
     assert!((0..4).map(kill_keepers).sum::<usize>() > 0, "no job was lost: the run is too quick for this test");
 }
 
 #[test]
-fn a_job_that_was_lost_with_run_and_keeper_is_told_as_lost_and_fails_if_it_says_so() {
+fn a_job_that_was_lost_with_run_and_keeper_is_reported_as_lost_and_fails_if_it_says_so() {
     for choice in ["fail", "adopt"] {
         let site = Site::new(&format!(
-            "[job.long]\non_crash = '{choice}'\nrun = 'echo x >> ran; [ -e again ] || (echo up > bell; read x < gate)'\n"
+            "[job.long]\non_crash = '{choice}'\nrun = 'echo x >> ran; [ -e again ] || (echo up > fifo; read x < gate)'\n"
         ));
-        let (bell, _gate) = (site.bell("bell"), site.bell("gate"));
+        let (fifo, _gate) = (site.fifo("fifo"), site.fifo("gate"));
         let run = site.start("run jobs.toml");
-        bell.wait();
+        fifo.wait();
         fs::write(site.path("again"), "").unwrap();
         run.kill();
         let all = keepers(&site);
@@ -222,14 +222,14 @@ fn a_job_that_was_lost_with_run_and_keeper_is_told_as_lost_and_fails_if_it_says_
             assert!(error.contains("`on_crash` is `fail`"), "{error}; it said:\n{said}");
         } else {
             assert_eq!((code, site.lines("ran").len()), (Some(0), 2), "{said}");
-            assert!(said.contains("how these jobs ended is not known") && said.contains("again: long"), "{said}");
+            assert!(said.contains("it is not known how these jobs ended") && said.contains("again: long"), "{said}");
         }
     }
 }
 
 #[test]
 #[ignore = "minutes; `cargo xtask test kills`"]
-fn jobs_whose_keepers_are_killed_at_fifty_moments_are_told_as_lost() {
+fn jobs_whose_keepers_are_killed_at_fifty_moments_are_reported_as_lost() {
     let (mut seed, mut lost) = (3_000, 0);
     while lost < 50 {
         lost += kill_keepers(seed);
@@ -274,8 +274,8 @@ fn another_user_runs_beside_us_and_changes_nothing_of_ours() {
     if !rustix::process::geteuid().is_root() {
         return eprintln!("SKIPPED: only root can be another user");
     }
-    let site = Site::new("[job.long]\nrun = 'echo x >> ran; echo up > bell; read x < gate; echo done >> ran'\n");
-    let (bell, gate) = (site.bell("bell"), site.bell("gate"));
+    let site = Site::new("[job.long]\nrun = 'echo x >> ran; echo up > fifo; read x < gate; echo done >> ran'\n");
+    let (fifo, gate) = (site.fifo("fifo"), site.fifo("gate"));
     // The other user can come as far as our state folder, and has one of its own.
     let place = site.state_dir().parent().unwrap().to_owned();
     for folder in [place.clone(), site.path("")] {
@@ -289,7 +289,7 @@ fn another_user_runs_beside_us_and_changes_nothing_of_ours() {
     std::os::unix::fs::chown(&theirs, Some(OTHER), Some(OTHER)).unwrap();
 
     let run = site.start("run jobs.toml");
-    bell.wait();
+    fifo.wait();
     let id = site.newest().id;
     let beside = |ours_is_open: bool| {
         // Its own run, beside ours.
@@ -331,7 +331,7 @@ fn another_user_runs_beside_us_and_changes_nothing_of_ours() {
     let (code, said) = run.wait();
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(site.lines("ran"), ["x", "done"]);
-    // Nor do we go on with theirs.
+    // Nor do we resume theirs.
     let output = site.command(["run", "--resume"]).env("BURSAR_STATE_DIR", theirs.join("state")).output().unwrap();
     assert!(!output.status.success());
     assert!(all_text(&output).contains("belongs to user 65534"), "{}", all_text(&output));

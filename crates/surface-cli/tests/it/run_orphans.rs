@@ -4,14 +4,14 @@ use rustix::process::{Signal, kill_process};
 use surface_journal::State;
 
 use super::run_kills::keepers;
-use super::run_site::{Bell, Site, assert_code, is_alive};
+use super::run_site::{Fifo, Site, assert_code, is_alive};
 use super::text;
 
 const FILE: &str = "[resources]\nlicence = 1\n[job.long]\nlicence = 1\nrun = 'echo x >> ran; echo begun > begun; read line < gate; echo done >> ran'\n";
 
-/// A job that goes on, and whose run was killed.
-fn orphaned(site: &Site) -> Bell {
-    let (begun, gate) = (site.bell("begun"), site.bell("gate"));
+/// A job that still runs, and whose run was killed.
+fn orphaned(site: &Site) -> Fifo {
+    let (begun, gate) = (site.fifo("begun"), site.fifo("gate"));
     let run = site.start("run jobs.toml");
     begun.wait();
     run.kill();
@@ -43,7 +43,7 @@ fn ps_why_and_logs_know_a_job_whose_run_was_killed() {
 #[test]
 fn a_run_that_leaves_no_record_is_known_while_it_or_a_job_of_it_runs() {
     let site = Site::new(&FILE.replace("read line", "echo hello; read line"));
-    let (begun, gate) = (site.bell("begun"), site.bell("gate"));
+    let (begun, gate) = (site.fifo("begun"), site.fifo("gate"));
     let run = site.start("run jobs.toml --no-journal");
     begun.wait();
     let ps = said(&site, "ps");
@@ -70,7 +70,7 @@ fn a_run_that_leaves_no_record_is_known_while_it_or_a_job_of_it_runs() {
 #[test]
 fn a_job_of_a_run_that_left_no_record_can_be_cancelled() {
     let site = Site::new(FILE);
-    let (begun, _gate) = (site.bell("begun"), site.bell("gate"));
+    let (begun, _gate) = (site.fifo("begun"), site.fifo("gate"));
     let run = site.start("run jobs.toml --no-journal");
     begun.wait();
     run.kill();
@@ -87,7 +87,7 @@ fn a_file_whose_jobs_still_run_is_not_started_again_beside_them() {
     let output = site.bursar("run jobs.toml");
     assert_code(&output, 1);
     let said = text(&output.stderr);
-    for part in ["jobs of it still run: long", "would run twice", "--resume r-", "bursar cancel r-", "--beside"] {
+    for part in ["its jobs still run: long", "would run twice", "--resume r-", "bursar cancel r-", "--beside"] {
         assert!(said.contains(part), "{part}: {said}");
     }
     assert_eq!(site.lines("ran"), ["x"]);
@@ -106,8 +106,8 @@ fn a_job_whose_run_was_killed_can_be_cancelled_by_its_name_or_its_runs() {
         assert!(!said(&site, "ps").contains("still run"));
         // It did not end by itself, so a resumed run that is asked to does it once more.
         site.write(FILE);
-        let gate = Bell::at(site.path("gate"));
-        let begun = Bell::at(site.path("begun"));
+        let gate = Fifo::at(site.path("gate"));
+        let begun = Fifo::at(site.path("begun"));
         let run = site.start("run --resume --retry-failed");
         begun.wait();
         gate.answer();
@@ -126,9 +126,9 @@ fn a_job_whose_run_was_killed_keeps_its_share() {
         "[resources]\nlicence = 1\n[job.other]\nlicence = 1\nrun = 'cat ran > seen'\n[job.free]\nrun = 'echo free > free'\n",
     )
     .unwrap();
-    let free = site.bell("free");
+    let free = site.fifo("free");
     let other = site.start("run other.toml --cpu 8");
-    free.wait(); // it goes on, and has looked for a licence before
+    free.wait(); // it runs, and has checked for a licence before
     assert!(!site.path("seen").exists(), "the licence is held");
     let why = said(&site, "why other");
     assert!(why.contains("licence"), "{why}");
@@ -143,7 +143,7 @@ fn a_job_whose_run_was_killed_keeps_its_share() {
 fn a_job_that_is_found_again_has_run_since_it_started_and_not_since_it_was_found() {
     // It has run for a while when it is found: that is the point.
     let site = Site::new(&FILE.replace("echo begun", "sleep 0.4; echo begun"));
-    let (begun, gate) = (site.bell("begun"), site.bell("gate"));
+    let (begun, gate) = (site.fifo("begun"), site.fifo("gate"));
     let run = site.start("run jobs.toml");
     begun.wait();
     let before = site.job("long").started_us.expect("the journal has its start by now");
@@ -164,10 +164,10 @@ fn a_job_that_is_found_again_has_run_since_it_started_and_not_since_it_was_found
     assert!(ran_ms.abs_diff(wall_ms) < 1_000 && ran_ms + 50 >= wall_ms, "{ran_ms} of {wall_ms} ms");
 }
 
-/// A job that goes on, and whose run and keeper were killed; its process.
+/// A job that still runs, and whose run and keeper were killed; its process.
 fn unkept(site: &Site) -> String {
-    let begun = site.bell("begun");
-    site.bell("gate");
+    let begun = site.fifo("begun");
+    site.fifo("gate");
     let run = site.start("run jobs.toml");
     let pid = begun.wait();
     run.kill();
@@ -204,8 +204,8 @@ fn a_job_whose_run_and_keeper_were_killed_is_known_and_not_started_twice() {
 fn to_cancel_a_job_by_name_leaves_others_whose_keepers_were_killed() {
     let one = "[job.NAME]\nrun = 'echo $$ > NAME; read line < gate'\n";
     let site = Site::new(&(one.replace("NAME", "a") + &one.replace("NAME", "b")));
-    let (a, b) = (site.bell("a"), site.bell("b"));
-    site.bell("gate");
+    let (a, b) = (site.fifo("a"), site.fifo("b"));
+    site.fifo("gate");
     let run = site.start("run jobs.toml --cpu 2");
     let (a, b) = (a.wait(), b.wait());
     run.kill();
@@ -265,13 +265,13 @@ fn a_job_that_was_lost_with_run_and_keeper_is_not_shown_as_running() {
         std::thread::yield_now();
     }
     let show = said(&site, "show");
-    assert!(!show.contains("running") && show.contains("how it ended is not known"), "{show}");
+    assert!(!show.contains("running") && show.contains("it is not known how it ended"), "{show}");
 }
 
 #[test]
 fn logs_that_are_followed_wait_for_a_run_that_does_not_answer_but_still_writes() {
     let site = Site::new(&FILE.replace("read line", "echo hello; read line"));
-    let (begun, gate) = (site.bell("begun"), site.bell("gate"));
+    let (begun, gate) = (site.fifo("begun"), site.fifo("gate"));
     let run = site.start("run jobs.toml");
     begun.wait();
     // So is a run that is about to end: its socket is gone, and its last events are not yet in the journal.
@@ -286,13 +286,13 @@ fn logs_that_are_followed_wait_for_a_run_that_does_not_answer_but_still_writes()
 
 #[test]
 fn of_a_run_that_is_stopped_other_commands_say_so_and_ask_nothing_of_it() {
-    let site = Site::new("[job.long]\nrun = 'echo up > bell; read x < gate'\n");
-    let (bell, gate) = (site.bell("bell"), site.bell("gate"));
+    let site = Site::new("[job.long]\nrun = 'echo up > fifo; read x < gate'\n");
+    let (fifo, gate) = (site.fifo("fifo"), site.fifo("gate"));
     let run = site.start("run jobs.toml");
-    bell.wait();
+    fifo.wait();
     let pid = rustix::process::Pid::from_child(&run.child);
     kill_process(pid, Signal::STOP).unwrap();
-    let way_out = format!("is stopped, as by Ctrl-Z; `kill -CONT {pid}` lets it go on");
+    let way_out = format!("is stopped (Ctrl-Z); `kill -CONT {pid}` continues it");
     for command in ["why long", "cancel long", "cancel", "pause"] {
         let output = site.bursar(command);
         assert_code(&output, 1);

@@ -7,8 +7,8 @@ use surface_journal::State;
 use super::run_site::{Site, assert_code};
 use super::text;
 
-/// Starts with a whole `out`, then breaks the job in some way, then mends it. `reader` must never have read half a file.
-fn broken_then_mended(site: &Site, break_it: impl FnOnce(&Site)) {
+/// Starts with a whole `out`, then breaks the job in some way, then fixes it. `reader` must never have read half a file.
+fn broken_then_fixed(site: &Site, break_it: impl FnOnce(&Site)) {
     fs::write(site.path("in"), "1").unwrap();
     assert_code(&site.bursar("run jobs.toml"), 0);
     assert_eq!(site.lines("read"), ["whole"]);
@@ -40,7 +40,7 @@ fn site(incomplete: &str) -> Site {
 #[test]
 fn half_a_file_of_a_job_that_failed_is_not_up_to_date() {
     for incomplete in ["", "incomplete = 'keep'"] {
-        broken_then_mended(&site(incomplete), |site| {
+        broken_then_fixed(&site(incomplete), |site| {
             fs::write(site.path("bad"), "exit 3").unwrap();
             assert_code(&site.bursar("run jobs.toml"), 1);
         });
@@ -49,11 +49,11 @@ fn half_a_file_of_a_job_that_failed_is_not_up_to_date() {
 
 #[test]
 fn half_a_file_of_a_job_that_was_killed_or_ran_out_of_time_is_not_up_to_date() {
-    broken_then_mended(&site(""), |site| {
+    broken_then_fixed(&site(""), |site| {
         fs::write(site.path("bad"), "kill -9 $$").unwrap();
         assert_code(&site.bursar("run jobs.toml"), 1);
     });
-    broken_then_mended(&site("timeout = '300ms'"), |site| {
+    broken_then_fixed(&site("timeout = '300ms'"), |site| {
         fs::write(site.path("bad"), "sleep 600").unwrap();
         assert_code(&site.bursar("run jobs.toml"), 1);
     });
@@ -61,9 +61,9 @@ fn half_a_file_of_a_job_that_was_killed_or_ran_out_of_time_is_not_up_to_date() {
 
 #[test]
 fn half_a_file_of_a_job_that_was_cancelled_is_not_up_to_date() {
-    broken_then_mended(&site(""), |site| {
+    broken_then_fixed(&site(""), |site| {
         fs::write(site.path("bad"), "echo begun > begun; exec sleep 600").unwrap();
-        let begun = site.bell("begun");
+        let begun = site.fifo("begun");
         let run = site.start("run jobs.toml");
         begun.wait();
         assert_code(&site.bursar("cancel make --now"), 0);
@@ -73,7 +73,7 @@ fn half_a_file_of_a_job_that_was_cancelled_is_not_up_to_date() {
 
 #[test]
 fn half_a_file_that_a_run_without_a_journal_left_is_not_up_to_date() {
-    broken_then_mended(&site("incomplete = 'keep'"), |site| {
+    broken_then_fixed(&site("incomplete = 'keep'"), |site| {
         fs::write(site.path("bad"), "exit 3").unwrap();
         assert_code(&site.bursar("run jobs.toml --no-journal"), 1);
         assert_eq!(site.lines("out"), ["half"]);
@@ -82,13 +82,13 @@ fn half_a_file_that_a_run_without_a_journal_left_is_not_up_to_date() {
 
 #[test]
 fn half_a_file_of_a_run_that_was_killed_is_not_up_to_date() {
-    broken_then_mended(&site(""), |site| {
+    broken_then_fixed(&site(""), |site| {
         fs::write(site.path("bad"), "echo begun > begun; read line < gate; exit 3").unwrap();
-        let (begun, gate) = (site.bell("begun"), site.bell("gate"));
+        let (begun, gate) = (site.fifo("begun"), site.fifo("gate"));
         let run = site.start("run jobs.toml");
         begun.wait();
         run.kill();
-        gate.answer(); // the job goes on without its run, and fails
+        gate.answer(); // the job continues without its run, and fails
         site.until_no_job_runs();
     });
 }
@@ -194,10 +194,10 @@ fn a_pipeline_of_ten_broken_in_the_middle_three_ways_is_run_until_it_is_right() 
     assert_eq!((done(&site), is_right(&site)), (4, false), "the first four were up to date, nothing behind is done");
 
     // The run is killed in the middle of it, and the job a moment later.
-    fs::write(site.path("bad"), "echo $$ > pid; echo up > bell; exec sleep 600").unwrap();
-    let bell = site.bell("bell");
+    fs::write(site.path("bad"), "echo $$ > pid; echo up > fifo; exec sleep 600").unwrap();
+    let fifo = site.fifo("fifo");
     let run = site.start("run jobs.toml");
-    bell.wait();
+    fifo.wait();
     run.kill();
     let pid = rustix::process::Pid::from_raw(site.lines("pid")[0].parse().unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
@@ -216,11 +216,11 @@ fn a_pipeline_of_ten_broken_in_the_middle_three_ways_is_run_until_it_is_right() 
 }
 
 #[test]
-fn a_half_file_of_a_job_that_failed_after_its_run_was_killed_is_told_of() {
+fn a_half_file_of_a_job_that_failed_after_its_run_was_killed_is_reported() {
     let site = Site::new(
         "[job.make]\noutputs = ['out']\nrun = 'echo half > out; echo begun > begun; read line < gate; exit 3'\n",
     );
-    let (begun, gate) = (site.bell("begun"), site.bell("gate"));
+    let (begun, gate) = (site.fifo("begun"), site.fifo("gate"));
     let run = site.start("run jobs.toml");
     begun.wait();
     run.kill();
@@ -234,10 +234,10 @@ fn a_half_file_of_a_job_that_failed_after_its_run_was_killed_is_told_of() {
 }
 
 #[test]
-fn a_half_file_of_a_job_that_was_cancelled_after_its_run_was_killed_is_told_of() {
+fn a_half_file_of_a_job_that_was_cancelled_after_its_run_was_killed_is_reported() {
     let site =
         Site::new("[job.make]\noutputs = ['out']\nrun = 'echo half > out; echo begun > begun; read line < gate'\n");
-    let (begun, _gate) = (site.bell("begun"), site.bell("gate"));
+    let (begun, _gate) = (site.fifo("begun"), site.fifo("gate"));
     let run = site.start("run jobs.toml");
     begun.wait();
     run.kill();
@@ -248,7 +248,7 @@ fn a_half_file_of_a_job_that_was_cancelled_after_its_run_was_killed_is_told_of()
 }
 
 #[test]
-fn a_folder_that_a_failed_job_made_is_told_of() {
+fn a_folder_that_a_failed_job_made_is_reported() {
     let site = Site::new("[job.make]\noutputs = ['dir']\nrun = 'mkdir dir; echo half > dir/a; exit 3'\n");
     let output = site.bursar("run jobs.toml");
     assert_code(&output, 1);
@@ -403,16 +403,16 @@ fn a_job_runs_again_when_what_it_needs_was_made_anew_without_it() {
 #[test]
 fn of_a_file_that_runs_already_no_job_is_started_twice() {
     let site = Site::new(
-        "[job.long]\noutputs = ['out']\nrun = 'echo up > bell; read x < gate; echo x >> out'\n[job.other]\nrun = 'true'\n",
+        "[job.long]\noutputs = ['out']\nrun = 'echo up > fifo; read x < gate; echo x >> out'\n[job.other]\nrun = 'true'\n",
     );
-    let (bell, gate) = (site.bell("bell"), site.bell("gate"));
+    let (fifo, gate) = (site.fifo("fifo"), site.fifo("gate"));
     let first = site.start("run jobs.toml");
-    bell.wait();
+    fifo.wait();
     for command in ["run jobs.toml", "run jobs.toml --no-journal", "run jobs.toml --only long"] {
         let output = site.bursar(command);
         assert_code(&output, 1);
         let said = text(&output.stderr);
-        assert!(said.contains("has not ended long") && said.contains("--beside"), "{said}");
+        assert!(said.contains("have not ended: long") && said.contains("--beside"), "{said}");
     }
     // One that has ended may be run again, as soon as the journal knows.
     let since = std::time::Instant::now();
@@ -428,7 +428,7 @@ fn of_a_file_that_runs_already_no_job_is_started_twice() {
 #[test]
 fn of_two_runs_that_begin_at_once_one_is_refused() {
     let site = Site::new("[job.long]\nrun = 'echo x >> ran; read x < gate'\n");
-    let gate = site.bell("gate");
+    let gate = site.fifo("gate");
     let mut both = [site.start("run jobs.toml"), site.start("run jobs.toml")];
     let over = loop {
         if let Some(at) = both.iter_mut().position(|run| run.child.try_wait().unwrap().is_some()) {
@@ -439,7 +439,7 @@ fn of_two_runs_that_begin_at_once_one_is_refused() {
     let [first, second] = both;
     let (refused, goes_on) = if over == 0 { (first, second) } else { (second, first) };
     let (code, said) = refused.wait();
-    assert!(code == Some(1) && said.contains("Started again they would run twice"), "{code:?}: {said}");
+    assert!(code == Some(1) && said.contains("They would run twice"), "{code:?}: {said}");
     gate.answer();
     assert_eq!(goes_on.wait().0, Some(0));
     assert_eq!(site.lines("ran"), ["x"]);
@@ -456,13 +456,13 @@ fn a_resumed_run_makes_again_what_is_gone_and_needed() {
     fs::write(site.path("good"), "").unwrap();
     let output = site.bursar("run --resume latest --retry-failed");
     assert_code(&output, 0);
-    assert!(text(&output.stderr).contains("outputs of these jobs are gone, so they are started again: a\n"));
+    assert!(text(&output.stderr).contains("outputs of these jobs are missing, so they are started again: a\n"));
     assert_eq!(site.lines("ran"), ["a", "used", "a"], "what is there is not made again");
     assert_eq!(site.lines("out"), ["1"]);
 }
 
 #[test]
-fn a_dry_run_into_a_pipe_that_nobody_reads_is_no_panic() {
+fn a_dry_run_into_a_closed_pipe_does_not_panic() {
     let site = Site::new("[job.a]\nrun = 'true'\n");
     let full = fs::File::options().write(true).open("/dev/full").unwrap();
     let mut command = site.command(["run", "jobs.toml", "--dry-run"]);

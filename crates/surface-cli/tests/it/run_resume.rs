@@ -10,11 +10,11 @@ use super::text;
 #[test]
 fn a_job_that_still_runs_is_found_again_and_not_started_twice() {
     let site = Site::new(
-        "[job.long]\nrun = 'echo $$ >> pids; echo up > bell; cat bell2; echo done >> done'\n[job.next]\nneeds = ['long']\nrun = 'echo next >> done'\n",
+        "[job.long]\nrun = 'echo $$ >> pids; echo up > fifo; cat fifo2; echo done >> done'\n[job.next]\nneeds = ['long']\nrun = 'echo next >> done'\n",
     );
-    let (bell, answer) = (site.bell("bell"), site.bell("bell2"));
+    let (fifo, answer) = (site.fifo("fifo"), site.fifo("fifo2"));
     let run = site.start("run jobs.toml");
-    bell.wait();
+    fifo.wait();
     run.kill();
     assert_eq!(site.newest().status, Status::Interrupted);
     let pid = site.lines("pids")[0].clone();
@@ -30,15 +30,15 @@ fn a_job_that_still_runs_is_found_again_and_not_started_twice() {
 #[test]
 fn a_job_that_ended_meanwhile_has_ended() {
     let site = Site::new(
-        "[job.good]\nrun = 'echo up > bell; cat bell2; echo good >> done'\n[job.bad]\nrun = 'echo up > bell3; cat bell4; echo bad >> done; exit 5'\n[job.next]\nneeds = ['good']\nrun = 'echo next >> done'\n",
+        "[job.good]\nrun = 'echo up > fifo; cat fifo2; echo good >> done'\n[job.bad]\nrun = 'echo up > fifo3; cat fifo4; echo bad >> done; exit 5'\n[job.next]\nneeds = ['good']\nrun = 'echo next >> done'\n",
     );
-    let bells = ["bell", "bell2", "bell3", "bell4"].map(|name| site.bell(name));
+    let fifos = ["fifo", "fifo2", "fifo3", "fifo4"].map(|name| site.fifo(name));
     let run = site.start("run jobs.toml --cpu 4");
-    bells[0].wait();
-    bells[2].wait();
+    fifos[0].wait();
+    fifos[2].wait();
     run.kill();
-    bells[1].answer();
-    bells[3].answer();
+    fifos[1].answer();
+    fifos[3].answer();
     let (code, said) = site.start("run --resume").wait();
     assert_eq!(code, Some(1), "{said}");
     let mut done = site.lines("done");
@@ -51,13 +51,13 @@ fn a_job_that_ended_meanwhile_has_ended() {
 #[test]
 fn what_a_crash_means_for_a_job_is_its_own_choice() {
     let job = |name: &str, choice: &str| {
-        let run = format!("echo {name} >> ran; [ -e again ] || (echo up > {name}.bell; exec sleep 600)");
+        let run = format!("echo {name} >> ran; [ -e again ] || (echo up > {name}.fifo; exec sleep 600)");
         format!("[job.{name}]\non_crash = '{choice}'\nrun = '{run}'\n")
     };
     let site = Site::new(&format!("{}{}", job("restart", "restart"), job("fail", "fail")));
-    let bells = ["restart.bell", "fail.bell"].map(|name| site.bell(name));
+    let fifos = ["restart.fifo", "fail.fifo"].map(|name| site.fifo(name));
     let run = site.start("run jobs.toml --cpu 4");
-    bells.iter().for_each(|bell| drop(bell.wait()));
+    fifos.iter().for_each(|fifo| drop(fifo.wait()));
     run.kill();
     fs::write(site.path("again"), "").unwrap();
     let (code, said) = site.start("run --resume").wait();
@@ -70,15 +70,15 @@ fn what_a_crash_means_for_a_job_is_its_own_choice() {
 
 #[test]
 fn two_cannot_go_on_with_one_run() {
-    let site = Site::new("[job.long]\nrun = 'echo up > bell; cat bell2'\n");
-    let (bell, answer) = (site.bell("bell"), site.bell("bell2"));
+    let site = Site::new("[job.long]\nrun = 'echo up > fifo; cat fifo2'\n");
+    let (fifo, answer) = (site.fifo("fifo"), site.fifo("fifo2"));
     let run = site.start("run jobs.toml");
-    bell.wait();
+    fifo.wait();
     let id = site.newest().id;
     let output = site.bursar(&format!("run --resume {id}"));
     assert_code(&output, 1);
     let said = text(&output.stderr);
-    assert!(said.contains(&format!("run {id} is in the hands of process {}", run.child.id())), "{said}");
+    assert!(said.contains(&format!("process {} runs run {id}", run.child.id())), "{said}");
     answer.answer();
     assert_eq!(run.wait().0, Some(0));
 }
@@ -108,14 +108,14 @@ fn what_failed_is_tried_again_only_if_asked() {
 }
 
 #[test]
-fn an_earlier_failure_stays_one_when_an_interrupted_run_goes_on() {
+fn an_earlier_failure_stays_one_when_an_interrupted_run_is_resumed() {
     let site = Site::new(
         "[job.bad]\npriority = 9\nrun = 'echo bad >> ran; exit 4'\n[job.after]\nneeds = ['bad']\nrun = 'echo after >> ran'\n\
-         [job.long]\nneeds = ['slow']\nrun = 'echo long >> ran'\n[job.slow]\nrun = 'echo up > bell; cat bell2'\n",
+         [job.long]\nneeds = ['slow']\nrun = 'echo long >> ran'\n[job.slow]\nrun = 'echo up > fifo; cat fifo2'\n",
     );
-    let (bell, answer) = (site.bell("bell"), site.bell("bell2"));
+    let (fifo, answer) = (site.fifo("fifo"), site.fifo("fifo2"));
     let run = site.start("run jobs.toml --jobs 1");
-    bell.wait();
+    fifo.wait();
     run.kill();
     let run = site.start("run --resume");
     answer.answer();
@@ -128,13 +128,13 @@ fn an_earlier_failure_stays_one_when_an_interrupted_run_goes_on() {
 }
 
 #[test]
-fn a_run_goes_on_with_its_own_plan_whatever_became_of_its_file() {
+fn a_resumed_run_keeps_its_own_plan_whatever_happened_to_its_file() {
     let file =
-        "[job.a]\nrun = 'echo up > bell; cat bell2; echo a >> ran'\n[job.b]\nneeds = ['a']\nrun = 'echo b >> ran'\n";
+        "[job.a]\nrun = 'echo up > fifo; cat fifo2; echo a >> ran'\n[job.b]\nneeds = ['a']\nrun = 'echo b >> ran'\n";
     let site = Site::new(file);
-    let (bell, answer) = (site.bell("bell"), site.bell("bell2"));
+    let (fifo, answer) = (site.fifo("fifo"), site.fifo("fifo2"));
     let run = site.start("run jobs.toml");
-    bell.wait();
+    fifo.wait();
     run.kill();
     fs::remove_file(site.path("jobs.toml")).unwrap();
     let run = site.start("run --resume");
@@ -145,12 +145,12 @@ fn a_run_goes_on_with_its_own_plan_whatever_became_of_its_file() {
 }
 
 #[test]
-fn a_resumed_run_tells_that_its_file_was_changed_and_how_to_take_the_new_plan() {
+fn a_resumed_run_reports_that_its_file_was_changed_and_how_to_take_the_new_plan() {
     let file = "[job.a]\nrun = 'echo begun > begun; read line < gate'\n[job.b]\nneeds = ['a']\nrun = 'touch old'\n";
     for (changed, is_told) in [(file.replace("touch old", "touch new"), true), (format!("# a comment\n{file}"), false)]
     {
         let site = Site::new(file);
-        let (begun, gate) = (site.bell("begun"), site.bell("gate"));
+        let (begun, gate) = (site.fifo("begun"), site.fifo("gate"));
         let run = site.start("run jobs.toml");
         begun.wait();
         run.kill();
@@ -159,17 +159,17 @@ fn a_resumed_run_tells_that_its_file_was_changed_and_how_to_take_the_new_plan() 
         let output = site.bursar("run --resume");
         assert_code(&output, 0);
         let said = text(&output.stderr);
-        assert_eq!(said.contains("jobs.toml was changed since run"), is_told, "{said}");
+        assert_eq!(said.contains("jobs.toml has changed since run"), is_told, "{said}");
         assert!(site.path("old").exists() && !site.path("new").exists());
     }
 }
 
 #[test]
-fn whoever_starts_a_file_again_hears_of_the_run_that_was_interrupted() {
-    let site = Site::new("[job.a]\nrun = '[ -e again ] || { touch again; echo up > bell; cat bell2; }'\n");
-    let (bell, answer) = (site.bell("bell"), site.bell("bell2"));
+fn starting_a_file_again_reports_the_run_that_was_interrupted() {
+    let site = Site::new("[job.a]\nrun = '[ -e again ] || { touch again; echo up > fifo; cat fifo2; }'\n");
+    let (fifo, answer) = (site.fifo("fifo"), site.fifo("fifo2"));
     let run = site.start("run jobs.toml");
-    bell.wait();
+    fifo.wait();
     run.kill();
     let id = site.newest().id;
     answer.answer(); // while its job runs, the file is refused
@@ -195,7 +195,7 @@ fn a_journal_that_cannot_be_written_stops_the_run_and_loses_no_end() {
     let output = shell.output().unwrap();
     assert_code(&output, 1);
     let said = text(&output.stderr);
-    assert!(said.contains("nothing new is started") && said.contains("bursar run --resume r-"), "{said}");
+    assert!(said.contains("no other job is started") && said.contains("bursar run --resume r-"), "{said}");
     assert_eq!(site.newest().status, Status::Interrupted);
     let ran = fs::read_dir(site.path("out")).unwrap().count();
     assert!(ran < 300, "it never came to the limit");

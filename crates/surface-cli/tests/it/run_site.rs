@@ -54,7 +54,7 @@ impl Site {
         let folder = Path::new(env!("CARGO_BIN_EXE_bursar")).parent().unwrap();
         command.env("PATH", format!("{}:{}", folder.display(), std::env::var("PATH").unwrap()));
         command.current_dir(self.path("")).env("BURSAR_STATE_DIR", self.state_dir());
-        // Its own ledger and sockets, too: other tests run at the same time.
+        // Its own budget file and sockets, too: other tests run at the same time.
         command.env("XDG_RUNTIME_DIR", self.dir.path()).env("TMPDIR", self.temporary());
         for name in ["CPU_SLOTS", "RAM_MB_SOFT", "VRAM_MB_SOFT", "WORKERS"] {
             command.env_remove(format!("BURSAR_SCHED_{name}"));
@@ -74,7 +74,7 @@ impl Site {
 
     /// Starts a command of this place and does not wait.
     pub(crate) fn start_command(&self, mut command: Command) -> Started {
-        // Nobody reads while it runs, and a full pipe would stop it.
+        // The output is not read while it runs, and a full pipe would stop it.
         let log = fs::File::create(self.dir.path().join("output")).unwrap();
         command.stdout(log.try_clone().unwrap()).stderr(log);
         Started {
@@ -89,10 +89,10 @@ impl Site {
     }
 
     /// A pipe by which a job tells us that it is so far: it says `echo word > NAME`.
-    pub(crate) fn bell(&self, name: &str) -> Bell {
+    pub(crate) fn fifo(&self, name: &str) -> Fifo {
         let path = self.path(name);
         assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
-        Bell(path)
+        Fifo(path)
     }
 
     /// Waits until no job runs any more whose run was killed.
@@ -138,22 +138,22 @@ impl Drop for Site {
 }
 
 /// A pipe that a job writes to.
-pub(crate) struct Bell(PathBuf);
+pub(crate) struct Fifo(PathBuf);
 
-impl Bell {
+impl Fifo {
     /// One that is there already.
-    pub(crate) fn at(path: PathBuf) -> Bell {
-        Bell(path)
+    pub(crate) fn at(path: PathBuf) -> Fifo {
+        Fifo(path)
     }
 
-    /// Waits until a job has rung, and gives what it said.
+    /// Waits until a job has written, and returns what it wrote.
     pub(crate) fn wait(&self) -> String {
-        // Opening waits for somebody who writes.
+        // Opening waits for a writer.
         let path = self.0.clone();
-        in_time(LONG_ENOUGH, "a job to ring", move || fs::read_to_string(path)).unwrap().trim().to_owned()
+        in_time(LONG_ENOUGH, "a job to write to the FIFO", move || fs::read_to_string(path)).unwrap().trim().to_owned()
     }
 
-    /// Lets a job go on that reads from the pipe. Waits until it does.
+    /// Lets a job continue that reads from the FIFO. Waits until it does.
     pub(crate) fn answer(&self) {
         let path = self.0.clone();
         in_time(LONG_ENOUGH, "a job to listen", move || fs::write(path, "go\n")).unwrap();

@@ -13,12 +13,12 @@ use super::text;
 fn ctrl_c_asks_running_jobs_to_end_and_the_run_can_go_on() {
     let site = Site::new(
         "[job.first]\nrun = 'echo first >> ran'\n\
-         [job.polite]\nneeds = ['first']\nrun = '''trap 'echo asked >> ran; exit 1' TERM; [ -e once ] && exit 0; touch once; echo up > bell; while :; do sleep 0.05; done'''\n\
+         [job.polite]\nneeds = ['first']\nrun = '''trap 'echo asked >> ran; exit 1' TERM; [ -e once ] && exit 0; touch once; echo up > fifo; while :; do sleep 0.05; done'''\n\
          [job.last]\nneeds = ['polite']\nrun = 'echo last >> ran'\n",
     );
-    let bell = site.bell("bell");
+    let fifo = site.fifo("fifo");
     let run = site.start("run jobs.toml");
-    bell.wait();
+    fifo.wait();
     run.signal(Signal::INT);
     let (code, said) = run.wait();
     assert_eq!(code, Some(130), "{said}");
@@ -35,11 +35,11 @@ fn ctrl_c_asks_running_jobs_to_end_and_the_run_can_go_on() {
 #[test]
 fn a_second_ctrl_c_kills_what_does_not_go() {
     let site = Site::new(
-        "[job.stubborn]\ngrace = '10m'\nrun = '''echo $$ > pid; trap 'echo no > bell2' TERM; echo up > bell; while :; do sleep 0.05; done'''\n",
+        "[job.stubborn]\ngrace = '10m'\nrun = '''echo $$ > pid; trap 'echo no > fifo2' TERM; echo up > fifo; while :; do sleep 0.05; done'''\n",
     );
-    let (bell, asked) = (site.bell("bell"), site.bell("bell2"));
+    let (fifo, asked) = (site.fifo("fifo"), site.fifo("fifo2"));
     let run = site.start("run jobs.toml");
-    bell.wait();
+    fifo.wait();
     run.signal(Signal::INT);
     assert_eq!(asked.wait(), "no");
     run.signal(Signal::INT);
@@ -52,11 +52,11 @@ fn a_second_ctrl_c_kills_what_does_not_go() {
 #[test]
 fn a_tree_that_left_its_session_and_ignores_term_is_gone_when_the_run_returns() {
     let site = Site::new(
-        "[job.wild]\ngrace = '100ms'\nrun = '''setsid sh -c 'trap \"\" TERM HUP INT; (sh -c \"trap \\\"\\\" TERM; echo \\$\\$ > pid2; exec sleep 600\" &) ; echo $$ > pid; sleep 0.1; echo up > bell; while :; do sleep 0.05; done' & exec sleep 600'''\n",
+        "[job.wild]\ngrace = '100ms'\nrun = '''setsid sh -c 'trap \"\" TERM HUP INT; (sh -c \"trap \\\"\\\" TERM; echo \\$\\$ > pid2; exec sleep 600\" &) ; echo $$ > pid; sleep 0.1; echo up > fifo; while :; do sleep 0.05; done' & exec sleep 600'''\n",
     );
-    let bell = site.bell("bell");
+    let fifo = site.fifo("fifo");
     let run = site.start("run jobs.toml");
-    bell.wait();
+    fifo.wait();
     let pids = ["pid", "pid2"].map(|name| fs::read_to_string(site.path(name)).unwrap());
     assert!(pids.iter().all(|pid| is_alive(pid)), "{pids:?}");
     run.signal(Signal::TERM);
@@ -66,16 +66,16 @@ fn a_tree_that_left_its_session_and_ignores_term_is_gone_when_the_run_returns() 
 }
 
 #[test]
-fn a_hangup_ends_a_run_unless_somebody_had_it_ignored() {
-    let site = Site::new("[job.a]\nrun = 'echo up > bell; exec sleep 600'\n");
-    let bell = site.bell("bell");
+fn a_hangup_ends_a_run_unless_the_signal_was_ignored() {
+    let site = Site::new("[job.a]\nrun = 'echo up > fifo; exec sleep 600'\n");
+    let fifo = site.fifo("fifo");
     let run = site.start("run jobs.toml");
-    bell.wait();
+    fifo.wait();
     run.signal(Signal::HUP);
     assert_eq!(run.wait().0, Some(129));
 
-    let site = Site::new("[job.a]\nrun = 'echo up > bell; cat bell2 > heard'\n");
-    let (bell, answer) = (site.bell("bell"), site.bell("bell2"));
+    let site = Site::new("[job.a]\nrun = 'echo up > fifo; cat fifo2 > heard'\n");
+    let (fifo, answer) = (site.fifo("fifo"), site.fifo("fifo2"));
     let bursar = env!("CARGO_BIN_EXE_bursar");
     let mut shell = std::process::Command::new("sh");
     shell.args(["-c", "trap '' HUP; exec \"$0\" run jobs.toml", bursar]).current_dir(site.path(""));
@@ -85,7 +85,7 @@ fn a_hangup_ends_a_run_unless_somebody_had_it_ignored() {
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::null());
     let mut child = shell.spawn().unwrap();
-    bell.wait();
+    fifo.wait();
     rustix::process::kill_process(rustix::process::Pid::from_child(&child), Signal::HUP).unwrap();
     answer.answer();
     assert_eq!(child.wait().unwrap().code(), Some(0));
@@ -94,12 +94,12 @@ fn a_hangup_ends_a_run_unless_somebody_had_it_ignored() {
 #[test]
 fn nothing_new_starts_after_ctrl_c() {
     let site = Site::new(
-        "[job.slow]\npriority = 9\nrun = '''trap 'sleep 0.3; exit 0' TERM; echo up > bell; while :; do sleep 0.05; done'''\n\
+        "[job.slow]\npriority = 9\nrun = '''trap 'sleep 0.3; exit 0' TERM; echo up > fifo; while :; do sleep 0.05; done'''\n\
          [job.other]\nforeach = { n = '1..50' }\nrun = 'echo {n} >> ran'\n",
     );
-    let bell = site.bell("bell");
+    let fifo = site.fifo("fifo");
     let run = site.start("run jobs.toml --jobs 1");
-    bell.wait();
+    fifo.wait();
     run.signal(Signal::INT);
     assert_eq!(run.wait().0, Some(130));
     assert!(site.lines("ran").is_empty());
@@ -108,14 +108,14 @@ fn nothing_new_starts_after_ctrl_c() {
 }
 
 #[test]
-fn a_wild_tree_is_gone_when_cancel_returns_and_the_rest_goes_on() {
+fn a_wild_tree_is_gone_when_cancel_returns_and_the_rest_continues() {
     let site = Site::new(
-        "[job.wild]\ngrace = '100ms'\nrun = '''setsid sh -c 'trap \"\" TERM HUP; echo $$ > pid; echo up > bell; while :; do sleep 0.05; done' & exec sleep 600'''\n\
-         [job.other]\nrun = 'cat bell2 > other'\n",
+        "[job.wild]\ngrace = '100ms'\nrun = '''setsid sh -c 'trap \"\" TERM HUP; echo $$ > pid; echo up > fifo; while :; do sleep 0.05; done' & exec sleep 600'''\n\
+         [job.other]\nrun = 'cat fifo2 > other'\n",
     );
-    let (bell, answer) = (site.bell("bell"), site.bell("bell2"));
+    let (fifo, answer) = (site.fifo("fifo"), site.fifo("fifo2"));
     let run = site.start("run jobs.toml --cpu 4");
-    bell.wait();
+    fifo.wait();
     let pid = fs::read_to_string(site.path("pid")).unwrap();
     assert!(is_alive(&pid));
     let id = site.newest().id;
@@ -130,10 +130,10 @@ fn a_wild_tree_is_gone_when_cancel_returns_and_the_rest_goes_on() {
 
 #[test]
 fn after_ctrl_c_logs_and_show_count_the_attempts_that_began() {
-    let site = Site::new("[job.p]\nrun = 'echo hello; echo up > bell; exec sleep 600'\n");
-    let bell = site.bell("bell");
+    let site = Site::new("[job.p]\nrun = 'echo hello; echo up > fifo; exec sleep 600'\n");
+    let fifo = site.fifo("fifo");
     let run = site.start("run jobs.toml");
-    bell.wait();
+    fifo.wait();
     run.signal(Signal::INT);
     assert_eq!(run.wait().0, Some(130));
     let output = site.bursar("logs p");
@@ -148,10 +148,10 @@ fn after_ctrl_c_logs_and_show_count_the_attempts_that_began() {
 fn a_keeper_that_was_stopped_does_not_keep_its_job_from_being_cancelled() {
     use rustix::process::kill_process;
     for ends in ["cancel", "cancel --now", "ctrl-c"] {
-        let site = Site::new("[job.p]\ngrace = '100ms'\nrun = 'echo $$ > bell; exec sleep 600'\n");
-        let bell = site.bell("bell");
+        let site = Site::new("[job.p]\ngrace = '100ms'\nrun = 'echo $$ > fifo; exec sleep 600'\n");
+        let fifo = site.fifo("fifo");
         let run = site.start("run jobs.toml");
-        let pid = bell.wait();
+        let pid = fifo.wait();
         keepers(&site).into_iter().for_each(|keeper| kill_process(keeper, Signal::STOP).unwrap());
         if ends == "ctrl-c" {
             run.signal(Signal::INT);

@@ -1,4 +1,4 @@
-//! A run that goes on, and other commands that look at it and change it.
+//! An active run, and other commands that show and change it.
 
 use std::io::{BufRead, BufReader, Read};
 
@@ -13,7 +13,7 @@ const WAITING: &str = r#"
 cpu = 1
 [job.first]
 priority = 10
-run = "echo hello; echo up > bell; read go < gate; echo bye"
+run = "echo hello; echo up > fifo; read go < gate; echo bye"
 [job.second]
 run = "echo second"
 [job.third]
@@ -22,11 +22,11 @@ run = "true"
 "#;
 
 #[test]
-fn a_run_that_goes_on_is_listed_and_explained() {
+fn an_active_run_is_listed_and_explained() {
     let site = Site::new(WAITING);
-    let (bell, gate) = (site.bell("bell"), site.bell("gate"));
+    let (fifo, gate) = (site.fifo("fifo"), site.fifo("gate"));
     let run = site.start("run jobs.toml");
-    bell.wait();
+    fifo.wait();
     let id = site.newest().id;
     let ps = says(&site.bursar("ps"));
     let lines: Vec<&str> = ps.lines().collect();
@@ -43,15 +43,15 @@ fn a_run_that_goes_on_is_listed_and_explained() {
     gate.answer();
     let (code, said) = run.wait();
     assert_eq!(code, Some(0), "{said}");
-    assert!(complains(&site.bursar("ps"), 0).contains("no run is going on"));
+    assert!(complains(&site.bursar("ps"), 0).contains("no run is active"));
 }
 
 #[test]
-fn a_run_is_paused_and_goes_on() {
+fn a_run_is_paused_and_resumed() {
     let site = Site::new(WAITING);
-    let (bell, gate) = (site.bell("bell"), site.bell("gate"));
+    let (fifo, gate) = (site.fifo("fifo"), site.fifo("gate"));
     let run = site.start("run jobs.toml");
-    bell.wait();
+    fifo.wait();
     let id = site.newest().id;
     assert_eq!(says(&site.bursar("pause")), format!("paused run {id}\n"));
     let states: serde_json::Value = serde_json::from_str(&says(&site.bursar("ps --json"))).unwrap();
@@ -69,9 +69,9 @@ fn a_run_is_paused_and_goes_on() {
 #[test]
 fn a_cancelled_job_takes_what_needs_it_along_and_leaves_the_rest() {
     let site = Site::new(WAITING);
-    let (bell, _gate) = (site.bell("bell"), site.bell("gate"));
+    let (fifo, _gate) = (site.fifo("fifo"), site.fifo("gate"));
     let run = site.start("run jobs.toml");
-    bell.wait();
+    fifo.wait();
     let id = site.newest().id;
     assert_eq!(says(&site.bursar("cancel first")), format!("cancelled first of run {id}\n"));
     assert_eq!(run.wait().0, Some(1));
@@ -91,12 +91,12 @@ fn a_job_that_does_not_want_to_end_is_gone_when_cancel_returns() {
         r#"
         [job.stubborn]
         grace = "10m"
-        run = "trap '' TERM; setsid sh -c 'trap \"\" TERM; echo $$ > bell; while :; do sleep 0.05; done'"
+        run = "trap '' TERM; setsid sh -c 'trap \"\" TERM; echo $$ > fifo; while :; do sleep 0.05; done'"
         "#,
     );
-    let bell = site.bell("bell");
+    let fifo = site.fifo("fifo");
     let run = site.start("run jobs.toml");
-    let pid = bell.wait();
+    let pid = fifo.wait();
     assert!(is_alive(&pid));
     says(&site.bursar("cancel stubborn --now"));
     assert!(!is_alive(&pid), "process {pid} outlived its cancel");
@@ -104,7 +104,7 @@ fn a_job_that_does_not_want_to_end_is_gone_when_cancel_returns() {
 }
 
 #[test]
-fn a_failed_job_is_tried_again_while_the_run_goes_on() {
+fn a_failed_job_is_retried_while_the_run_is_active() {
     let site = Site::new(
         r#"
         [resources]
@@ -112,18 +112,18 @@ fn a_failed_job_is_tried_again_while_the_run_goes_on() {
         [job.keeps]
         run = "read go < gate"
         [job.fails]
-        run = "echo tried > bell; test -e mended"
+        run = "echo tried > fifo; test -e fixed"
         [job.after]
         needs = ["fails"]
         run = "true"
         "#,
     );
-    let (bell, gate) = (site.bell("bell"), site.bell("gate"));
+    let (fifo, gate) = (site.fifo("fifo"), site.fifo("gate"));
     let run = site.start("run jobs.toml");
-    bell.wait();
+    fifo.wait();
     let id = site.newest().id;
-    // The bell rang before the job failed; once a retry is taken, it had.
-    std::fs::write(site.path("mended"), "").unwrap();
+    // The job wrote to the FIFO before it failed; once a retry is accepted, it had failed.
+    std::fs::write(site.path("fixed"), "").unwrap();
     let retry = loop {
         let retry = site.bursar("retry fails");
         if retry.status.success() || site.job("fails").state == State::Succeeded {
@@ -131,8 +131,8 @@ fn a_failed_job_is_tried_again_while_the_run_goes_on() {
         }
     };
     if retry.status.success() {
-        assert_eq!(text(&retry.stdout), format!("fails of run {id} is tried again\n"));
-        bell.wait();
+        assert_eq!(text(&retry.stdout), format!("retrying fails of run {id}\n"));
+        fifo.wait();
     }
     gate.answer();
     assert_eq!(run.wait().0, Some(0));
@@ -143,10 +143,10 @@ fn a_failed_job_is_tried_again_while_the_run_goes_on() {
 fn a_name_that_several_runs_have_is_no_name() {
     let site = Site::new("[job.a]\nrun = 'true'");
     let runs = ["a", "b"].map(|name| {
-        let (bell, gate) = (site.bell(&format!("bell-{name}")), site.bell(&format!("gate-{name}")));
-        let line = format!("echo up > bell-{name}; read go < gate-{name}");
+        let (fifo, gate) = (site.fifo(&format!("fifo-{name}")), site.fifo(&format!("gate-{name}")));
+        let line = format!("echo up > fifo-{name}; read go < gate-{name}");
         let child = site.command(["run", "--name", "same", "--", "sh", "-c", &line]).spawn().unwrap();
-        bell.wait();
+        fifo.wait();
         (child, gate)
     });
     let live: Vec<String> = site
@@ -176,12 +176,12 @@ fn a_log_is_followed_until_its_job_has_ended() {
     let site = Site::new(
         r#"
         [job.talks]
-        run = "echo one; echo up > bell; read go < gate; echo two"
+        run = "echo one; echo up > fifo; read go < gate; echo two"
         "#,
     );
-    let (bell, gate) = (site.bell("bell"), site.bell("gate"));
+    let (fifo, gate) = (site.fifo("fifo"), site.fifo("gate"));
     let run = site.start("run jobs.toml");
-    bell.wait();
+    fifo.wait();
     let mut follow = site.command(["logs", "-f", "talks"]).spawn().unwrap();
     let mut lines = BufReader::new(follow.stdout.take().unwrap());
     let mut line = String::new();
@@ -198,19 +198,19 @@ fn a_log_is_followed_until_its_job_has_ended() {
 #[test]
 fn what_a_killed_run_left_is_seen_through_and_tidied_up() {
     let site = Site::new(WAITING);
-    let (bell, gate) = (site.bell("bell"), site.bell("gate"));
+    let (fifo, gate) = (site.fifo("fifo"), site.fifo("gate"));
     let run = site.start("run jobs.toml");
-    bell.wait();
+    fifo.wait();
     let id = site.newest().id;
     let socket = site.journal().folder(&id).join("control.sock");
     assert!(socket.exists());
     run.kill();
-    assert!(says(&site.bursar("ps")).contains("interrupted, but jobs of it still run: "));
-    assert!(!socket.exists(), "nobody listens on it any more");
+    assert!(says(&site.bursar("ps")).contains("interrupted, but its jobs still run: "));
+    assert!(!socket.exists(), "there is no listener any more");
     let error = complains(&site.bursar(&format!("pause {id}")), 1);
-    assert!(error.contains("is not going on (interrupted); go on with it by `bursar run --resume"), "{error}");
+    assert!(error.contains("is not active (interrupted); resume it with `bursar run --resume"), "{error}");
     let why = says(&site.bursar("why third"));
-    assert!(why.starts_with("third waits for the run, which was interrupted when the job was queued."), "{why}");
+    assert!(why.starts_with("third waits for the run, which was interrupted while the job was queued."), "{why}");
     gate.answer(); // its job is still there
     assert_code(&site.bursar("run --resume"), 0);
 }

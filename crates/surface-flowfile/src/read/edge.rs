@@ -6,7 +6,7 @@
 //! A link has two ends with names that are not empty; whether they exist is checked in `src/flatten.rs`.
 
 use surface_text::Span;
-use surface_text::fields::{Field as Shown, Spot, Values};
+use surface_text::fields::{Field as Shown, Spanned, Values};
 use surface_text::tree::{Entry, Node, Table, Value};
 use surface_text::units::clip;
 
@@ -46,7 +46,7 @@ pub(crate) fn chains<'n, 't>(
     let field = Shown::new("edges", "a list of chains", "[\"imu -> hot -> out\"]");
     let Some(texts) = values.texts(&field, &entry.node) else { return false };
     let mut all = true;
-    for Spot { at, value } in texts {
+    for Spanned { at, value } in texts {
         let mut ends: Vec<End<'n>> = Vec::new();
         let parts = value.split("->").count();
         if parts < 2 {
@@ -197,6 +197,6 @@ fn end<'n>(text: &'n str, at: &Span, values: &mut Values<'_>) -> Option<End<'n>>
 }
 
 /// An end in `expose`.
-pub(crate) fn exposed<'n>(spot: &Spot<&'n str>, values: &mut Values<'_>) -> Option<End<'n>> {
+pub(crate) fn exposed<'n>(spot: &Spanned<&'n str>, values: &mut Values<'_>) -> Option<End<'n>> {
     end(spot.value, &spot.at, values)
 }

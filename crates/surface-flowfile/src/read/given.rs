@@ -6,7 +6,7 @@
 //! What is given is of the type its field takes; what is wrong, unknown or missing is reported, and then `valid` is false.
 
 use serde_json::{Map, Number, Value as Json};
-use surface_text::fields::{Field as Shown, Spot, Values};
+use surface_text::fields::{Field as Shown, Spanned, Values};
 use surface_text::tree::{Node, Table, Value};
 use surface_text::units::clip;
 use surface_text::{Span, did_you_mean, nearest};
@@ -21,7 +21,7 @@ pub(crate) enum Setting<'n, 't> {
     Flag(bool),
     Word(&'static str),
     Json(Json),
-    Texts(Vec<Spot<&'n str>>),
+    Texts(Vec<Spanned<&'n str>>),
     /// A table, or a list of tables.
     Node(&'n Node<'t>),
     /// A value that the caller checks.
@@ -148,7 +148,7 @@ impl<'n, 't> Given<'n, 't> {
         }
     }
 
-    pub(crate) fn texts(&self, name: &str) -> Option<&[Spot<&'n str>]> {
+    pub(crate) fn texts(&self, name: &str) -> Option<&[Spanned<&'n str>]> {
         match self.get(name)? {
             Setting::Texts(texts) => Some(texts),
             _ => None,

@@ -14,7 +14,7 @@ mod meaning;
 pub(crate) use edge::{End, Link, exposed};
 
 use bursar::flow::Band;
-use surface_text::fields::{Field as Shown, Spot, Values};
+use surface_text::fields::{Field as Shown, Spanned, Values};
 use surface_text::tree::{Entry, Table, Value};
 use surface_text::units::clip;
 use surface_text::{Span, did_you_mean, nearest};
@@ -31,7 +31,7 @@ pub(crate) struct Draft<'n> {
     pub(crate) nodes: Vec<Member<'n, Option<Node>>>,
     pub(crate) graphs: Vec<Member<'n, Draft<'n>>>,
     pub(crate) links: Vec<Link<'n>>,
-    pub(crate) expose: Vec<Member<'n, Spot<&'n str>>>,
+    pub(crate) expose: Vec<Member<'n, Spanned<&'n str>>>,
     /// An edge or an exposed port could not be read: a node may lack its edge because of that.
     pub(crate) incomplete: bool,
 }
@@ -323,7 +323,7 @@ fn exposures<'n, 't>(entry: &'n Entry<'t>, draft: &mut Draft<'n>, values: &mut V
             draft.incomplete = true;
             continue;
         };
-        let what = Spot { at: entry.node.at.clone(), value: end };
+        let what = Spanned { at: entry.node.at.clone(), value: end };
         draft.expose.push(Member { name: &entry.key, at: entry.at.clone(), what });
     }
 }

@@ -154,7 +154,7 @@ fn one_node_or_edge_more_than_allowed_is_refused_wherever_it_is() {
     assert_eq!(said(&more).unwrap_err(), "x.toml:1:25: there are more than 2 edges; split the file");
     let limits = Limits { file_bytes: 10, ..Limits::default() };
     let said = parse_with("x.toml", nested(1).as_bytes(), &limits).unwrap_err().to_string();
-    assert_eq!(said, "x.toml: has more than 10 bytes, which is the most; split it into several graphs");
+    assert_eq!(said, "x.toml: has more than 10 bytes, the limit; split it into several graphs");
 }
 
 #[test]

@@ -216,12 +216,12 @@ tick = '0s'
 "##,
         &[
             r##"3:8: `tick` is 0, and the interval must not be 0; write `tick = "1ms"` or more"##,
-            r##"4:9: `batch` is 0, and the least is 1; write a number from 1 to 1000000"##,
+            r##"4:9: `batch` is 0, but the minimum is 1; write a number from 1 to 1000000"##,
             r##"5:1: `drains` is not a field of [flow]; did you mean `drain`?"##,
             r##"6:11: `workers` takes a whole number, not the text `'two'`; write `workers = 1`"##,
             r##"11:12: `on_error` takes "skip", "retry", "stop-node", "stop" or "dead-letter", not 'skipp'; did you mean "skip"?"##,
             r##"12:11: `time` is not a field of `retry`; did you mean `times`?"##,
-            r##"12:29: `first` is 'soon', which is no duration: its unit is none of ms, s, m, h, d; write "250ms", "10s", "1h30m", or a plain number of seconds"##,
+            r##"12:29: `first` is 'soon', which is not a duration: its unit is none of ms, s, m, h, d; write "250ms", "10s", "1h30m", or a plain number of seconds"##,
             r##"12:44: `then` takes "skip", "stop-node", "stop" or "dead-letter", not 'die'; write `then = "dead-letter"`"##,
             r##"13:8: `tick` is 0, and the interval must not be 0; write `tick = "1ms"` or more"##,
         ],
@@ -312,7 +312,7 @@ fn syntax_is_told_in_the_words_of_a_flow_file() {
         ],
     );
     let json = surface_flowfile::parse("x.json", "[1]").unwrap_err().to_string();
-    assert!(json.starts_with("x.json:1:1: this is no table; a flow file in JSON is {"), "{json}");
+    assert!(json.starts_with("x.json:1:1: this is not a table; a flow file in JSON is {"), "{json}");
 }
 
 #[test]

@@ -57,7 +57,7 @@ colour = 1
 from = 'a'
 "##,
         &[
-            r##"8:12: `capacity` is 0, and the least is 1; write a number from 1 to 16777216"##,
+            r##"8:12: `capacity` is 0, but the minimum is 1; write a number from 1 to 16777216"##,
             r##"9:10: `policy` takes "block", "drop", "latest" or "coalesce", not 'lates'; did you mean "latest"?"##,
             r##"10:12: `priority` takes "control", "high", "normal" or a whole number, not 'urgent'; write `priority = "high"`"##,
             r##"11:1: `colour` is not a field of an edge; it has from, to, capacity, policy, coalesce and priority"##,
@@ -82,7 +82,7 @@ policy = 'drop'
 coalesce = 'sum'
 "##,
         &[
-            r##"8:12: `capacity` is 99999999999, and the most is 16777216; write a number from 1 to 16777216"##,
+            r##"8:12: `capacity` is 99999999999, but the limit is 16777216; write a number from 1 to 16777216"##,
             r##"9:10: `policy` is "drop", and there is a `coalesce`; write `policy = "coalesce"`, or remove `coalesce`"##,
         ],
     );

@@ -1,10 +1,12 @@
 //! Pictures of a plan: for a terminal, for Graphviz, for a browser.
 //!
-//! Room: surface, pure.
+//! Room: surface.
+//!
+//! Pure: no clock, no file, no thread.
 //!
 //! # Invariant
 //! A picture is a function of the plan, the same every time; names are escaped; and any plan can be drawn, also one put
-//! together by hand with circles or needs that are no jobs.
+//! together by hand with cycles or needs that are not jobs.
 
 mod picture;
 mod text;
@@ -16,7 +18,7 @@ use crate::plan::Plan;
 /// More jobs than this are drawn as one box for each group.
 const FOLD: usize = 60;
 
-/// For a terminal: groups with their counts and demands, who needs whom, and the longest chain.
+/// For a terminal: groups with their counts and demands, which needs which, and the longest chain.
 ///
 /// ```
 /// let plan = surface_jobfile::parse("film.toml", r#"

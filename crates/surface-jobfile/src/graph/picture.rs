@@ -1,6 +1,8 @@
 //! A plan as boxes and arrows.
 //!
-//! Room: surface, pure.
+//! Room: surface.
+//!
+//! Pure: no clock, no file, no thread.
 //!
 //! # Invariant
 //! An arrow goes from a need to its user; each is there once. Boxes are in the order of the file.
@@ -9,31 +11,31 @@ use std::collections::{HashMap, HashSet};
 
 use surface_text::amounts::exact_megabytes;
 use surface_text::cycle;
-use surface_text::picture::{Card, Picture};
+use surface_text::picture::{Picture, PictureNode};
 
 use crate::plan::{Job, Plan};
 
 /// A box for each job.
 pub(super) fn of_jobs(plan: &Plan) -> Picture {
-    let cards = plan.jobs.iter().map(|job| Card::new(job.name.clone(), detail(job)));
+    let nodes = plan.jobs.iter().map(|job| PictureNode::new(job.name.clone(), detail(job)));
     let needs = plan.jobs.iter().map(|job| job.needs.clone()).collect();
-    Picture::of_needs(&plan.name, cards.collect(), needs)
+    Picture::of_needs(&plan.name, nodes.collect(), needs)
 }
 
 /// A box for each group.
 pub(super) fn folded(plan: &Plan) -> Picture {
-    let mut places: HashMap<&str, usize> = HashMap::new();
+    let mut indices: HashMap<&str, usize> = HashMap::new();
     let mut groups: Vec<(&Job, usize)> = Vec::new();
     let group_of: Vec<usize> = plan
         .jobs
         .iter()
         .map(|job| {
-            let place = *places.entry(&job.group).or_insert(groups.len());
-            match groups.get_mut(place) {
+            let index = *indices.entry(&job.group).or_insert(groups.len());
+            match groups.get_mut(index) {
                 Some((_, count)) => *count += 1,
                 None => groups.push((job, 1)),
             }
-            place
+            index
         })
         .collect();
     let mut needs = vec![Vec::new(); groups.len()];
@@ -42,21 +44,21 @@ pub(super) fn folded(plan: &Plan) -> Picture {
         let mut last = usize::MAX;
         for &need in &job.needs {
             let Some(&need) = group_of.get(need) else { continue };
-            // Instances stand together, so most edges repeat the one before.
+            // Instances are next to each other, so most edges repeat the one before.
             if need != last && need != user && seen.insert((need, user)) {
                 needs[user].push(need);
             }
             last = need;
         }
     }
-    let card = |(job, count): (&Job, usize)| {
+    let node_of = |(job, count): (&Job, usize)| {
         let label = if job.values.is_empty() { job.group.clone() } else { format!("{} ×{count}", job.group) };
-        Card::new(label, detail(job))
+        PictureNode::new(label, detail(job))
     };
-    Picture::of_needs(&plan.name, groups.into_iter().map(card).collect(), needs)
+    Picture::of_needs(&plan.name, groups.into_iter().map(node_of).collect(), needs)
 }
 
-/// `cpu 2 · vram 6 GB · licence 1 · retries 2`, as far as it was said.
+/// `cpu 2 · vram 6 GB · licence 1 · retries 2`, as far as it is set.
 fn detail(job: &Job) -> String {
     let mut parts = Vec::new();
     parts.extend(job.cpu.map(|cpu| format!("cpu {cpu}")));

@@ -1,6 +1,8 @@
 //! The plan for a terminal.
 //!
-//! Room: surface, pure.
+//! Room: surface.
+//!
+//! Pure: no clock, no file, no thread.
 //!
 //! # Invariant
 //! A line for each group, below one it needs; the longest chain is named, of a long one the ends.

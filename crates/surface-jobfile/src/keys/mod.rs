@@ -1,9 +1,9 @@
 //! The keys of a job file: one table that reads files, and writes the reference and the schema.
 //!
-//! Room: surface, values only.
+//! Room: values.
 //!
 //! # Invariant
-//! A key that is not in the table does not exist: what the reader does with a key stands in its row, and nowhere else. So a key that is read and not
+//! A key that is not in the table does not exist: what the reader does with a key is in its row, and nowhere else. So a key that is read and not
 //! described cannot be written.
 //!
 //! Checked by `every_key_of_the_table_is_read_and_its_example_is_taken`.
@@ -11,7 +11,7 @@
 mod set;
 mod table;
 
-pub(crate) use surface_text::fields::{Field, Spot, Values};
+pub(crate) use surface_text::fields::{Field, Spanned, Values};
 pub(crate) use table::{JOB, MOST, RESOURCES, SHARED, TOP};
 
 use surface_text::reference::{Entry, Shape};
@@ -42,7 +42,7 @@ pub(crate) enum Set {
     Shared(for<'t> fn(&mut Settings, &Key, &Node<'t>, &mut Values<'t>)),
     /// How much there is of something.
     Resource(for<'t> fn(&mut Resources, &Key, &Node<'t>, &mut Values<'t>)),
-    /// A part of the file; what is in it is told by other tables.
+    /// A part of the file; other tables describe what is in it.
     Part,
 }
 
@@ -62,7 +62,7 @@ impl Key {
     }
 }
 
-/// Other places a value can stand in.
+/// Other fields that a value can be of.
 pub(crate) const VALUE: Field<'static> = Field::new("foreach", "texts and numbers", "{ os = [\"linux\", \"mac\"] }");
 
 /// A named resource, or the demand for one.

@@ -1,8 +1,11 @@
 //! What the reader does with the value of each key.
 //!
-//! Room: surface, pure. One function for each row of the table that does more than to keep a number, a size or a text.
+//! Room: surface.
+//!
+//! Pure: no clock, no file, no thread.
+//! One function for each row of the table that does more than to keep a number, a size or a text.
 
-use super::{Field, Key, Spot, Values};
+use super::{Field, Key, Spanned, Values};
 use crate::draft::{Draft, Line, Settings};
 use crate::plan::{Incomplete, OnCrash, OverRam, Resources};
 use surface_text::tree::{Node, Value};
@@ -19,8 +22,8 @@ fn small<'t>(key: &Key, node: &Node<'t>, values: &mut Values<'t>) -> Option<u32>
     whole(key, node, values).and_then(|number| u32::try_from(number).ok())
 }
 
-fn at<T>(node: &Node<'_>, value: T) -> Spot<T> {
-    Spot { at: node.at.clone(), value }
+fn at<T>(node: &Node<'_>, value: T) -> Spanned<T> {
+    Spanned { at: node.at.clone(), value }
 }
 
 pub(super) fn run<'n, 't>(draft: &mut Draft<'n, 't>, key: &Key, node: &'n Node<'t>, values: &mut Values<'t>) {
@@ -142,7 +145,7 @@ pub(super) fn over_ram<'t>(settings: &mut Settings, key: &Key, node: &Node<'t>, 
 pub(super) fn pin<'t>(settings: &mut Settings, key: &Key, node: &Node<'t>, values: &mut Values<'t>) {
     let Value::List(items) = &node.value else { return values.wrong_type(&key.field, node) };
     if items.len() > PINS {
-        let message = format!("`pin` lists {} CPUs, and the most is {PINS}", items.len());
+        let message = format!("`pin` lists {} CPUs, but the limit is {PINS}", items.len());
         return values.report.add(&node.at, message, "leave it out to run on any CPU");
     }
     settings.pin = Some(items.iter().filter_map(|item| small(key, item, values)).collect());

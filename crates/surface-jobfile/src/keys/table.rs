@@ -1,6 +1,6 @@
 //! The table itself.
 //!
-//! Room: surface, values only.
+//! Room: values.
 //!
 //! # Invariant
 //! No two keys of a section have the same name.
@@ -15,9 +15,9 @@ const fn key(field: Field<'static>, shape: Shape, without: &'static str, about: 
     Key { field, shape, without, about, set }
 }
 
-/// Most of anything countable: slots, licences.
+/// Limit of anything countable: slots, licences.
 pub(crate) const MOST: i64 = 1_000_000_000;
-/// As many graphics cards as one scheduler hands out.
+/// The limit of graphics cards of one scheduler.
 const CARDS: i64 = 64;
 const NONE: &str = "none";
 
@@ -26,68 +26,68 @@ pub(crate) const TOP: &[Key] = &[
     key(
         Field::new("name", "a text", "\"render\""),
         Text,
-        "the file's name without its ending",
-        "what the run is called",
+        "the name of the file without its extension",
+        "name of the run",
         Set::Part,
     ),
     key(
         Field::new("resources", "a section", "{ cpu = 4 }"),
         Section("resources"),
-        "what the machine has",
-        "what all jobs together may use",
+        "those of the machine",
+        "limits for all jobs together",
         Set::Part,
     ),
     key(
         Field::new("defaults", "a section", "{ retries = 1 }"),
         Section("defaults"),
         NONE,
-        "fields of every job that does not say otherwise",
+        "defaults for the fields of all jobs",
         Set::Part,
     ),
     key(
         Field::new("env", "a table of variables", "{ LANG = \"C\" }"),
         Variables,
         NONE,
-        "variables of every job",
+        "environment variables of all jobs",
         Set::Part,
     ),
     key(
         Field::new("job", "a section for each job", "{ hello = { run = \"echo hello\" } }"),
         Section("job"),
         "required",
-        "the jobs: `[job.NAME]` each, and their fields below",
+        "the jobs, each in a section `[job.NAME]`",
         Set::Part,
     ),
 ];
 
-/// What all jobs together may use. Any other key names a resource of one's own, and how much there is of it.
+/// Limits for all jobs together. Any other key defines a named resource and its amount.
 pub(crate) const RESOURCES: &[Key] = &[
     key(
         Field::new("cpu", "a whole number of slots", "1"),
         Whole(1, MOST),
-        "a slot for each CPU",
-        "CPU slots: never exceeded",
+        "one slot for each CPU",
+        "CPU slots; a hard limit",
         Set::Resource(set::all_cpu),
     ),
     key(
         Field::new("ram", "a size", "\"256 MB\""),
         Size,
-        "the machine's less an eighth",
-        "memory; 0 for no limit. A job that wants more than all of it runs alone",
+        "that of the machine less an eighth",
+        "memory; 0 for no limit. A job that needs more than this runs alone",
         Set::Resource(set::all_ram),
     ),
     key(
         Field::new("vram", "a size", "\"6 GB\""),
         Size,
         "what each card has",
-        "memory of each graphics card, and no more than the card has; where no card is known, of all together. 0 for no limit",
+        "memory of each graphics card, at most what the card has; if no card is known, of all cards together. 0 for no limit",
         Set::Resource(set::all_vram),
     ),
     key(
         Field::new("gpus", "a whole number of cards", "2"),
         Whole(0, CARDS),
-        "the cards that the driver tells",
-        "graphics cards: at most the first so many. Where the driver tells none, so many there are, known by their numbers from 0",
+        "the cards that the driver reports",
+        "number of graphics cards that may be used, from the first. If the driver reports none, this many are assumed, numbered from 0",
         Set::Resource(set::all_gpus),
     ),
 ];
@@ -97,36 +97,36 @@ pub(crate) const JOB: &[Key] = &[
     key(
         Field::new("run", "a shell line", "\"echo hello\""),
         Text,
-        "`command`",
-        "what is run, by a shell. `{key}` stands for a value of `foreach`, `{job}` for the job's name",
+        "none; one of `run`, `command` and `flow` is required",
+        "a command line for a shell. `{key}` stands for a value of `foreach`, `{job}` for the name of the job",
         Set::Job(set::run),
     ),
     key(
         Field::new("command", "a list of a program and its arguments", "[\"echo\", \"hello\"]"),
         Texts,
         "`run`",
-        "what is run, without a shell",
+        "a program and its arguments, run without a shell",
         Set::Job(set::command),
     ),
     key(
         Field::new("flow", "the path of a flow file", "\"sensors.toml\""),
         Text,
         "`run`",
-        "runs the graph of that file until its sources have ended; cancelled, it delivers what is on its way",
+        "runs the graph of that flow file until its sources have ended; if it is cancelled, messages on their way are delivered first",
         Set::Job(set::flow),
     ),
     key(
         Field::new("needs", "a list of jobs, or \"inputs\"", "[\"other\"]"),
         TextsOr("inputs"),
         NONE,
-        "jobs that must succeed before: `image` for all of a group, `image[3]` or `image[{scene}]` for one; \"inputs\" for all that make what it reads; what no job makes must be there",
+        "jobs that must succeed first: `image` for all of a group, `image[3]` or `image[{scene}]` for one; \"inputs\" for all jobs that make its inputs; an input that no job makes must exist",
         Set::Job(set::needs),
     ),
     key(
         Field::new("foreach", "a table of values", "{ scene = \"1..8\" }"),
         Matrix,
         "one job",
-        "one job for each combination: a range, a list, or files as \"glob:*.png\"; at most 8 keys",
+        "one job for each combination of values: ranges, lists, or files as \"glob:*.png\"; at most 8 keys",
         Set::Job(set::foreach),
     ),
     key(
@@ -140,21 +140,21 @@ pub(crate) const JOB: &[Key] = &[
         Field::new("include", "a list of combinations", "[{ scene = \"9\" }]"),
         Combinations,
         NONE,
-        "combinations besides those of `foreach`",
+        "combinations in addition to those of `foreach`",
         Set::Job(set::include),
     ),
     key(
         Field::new("inputs", "a list of files", "[\"a.json\", \"img/*.png\"]"),
         Texts,
         NONE,
-        "files, globs and folders that it reads, from where it starts; of a folder everything below it",
+        "files, globs and folders that it reads, relative to its `cwd`; a folder stands for everything in it",
         Set::Job(set::inputs),
     ),
     key(
         Field::new("outputs", "a list of files", "[\"film.mp4\"]"),
         Texts,
         NONE,
-        "files that must be there when it succeeds. It need not run if they are as the same command left them, and what it reads (`inputs`, and what the jobs made that it needs) is as it was when it started. Of a folder only that it is there counts",
+        "files that must exist when it succeeds. The job is skipped if they are as the same command left them, and what it reads (`inputs`, and the outputs of jobs that it needs) has not changed since it started. Of a folder only its existence is checked",
         Set::Job(set::outputs),
     ),
 ];
@@ -165,35 +165,35 @@ pub(crate) const SHARED: &[Key] = &[
         Field::new("shell", "the name of a shell", "\"bash\""),
         Text,
         "sh",
-        "what reads the line of `run`, with `-c`",
+        "the shell that runs the line of `run`, with `-c`",
         Set::Shared(set::shell),
     ),
     key(
         Field::new("cpu", "a whole number of slots", "1"),
         Whole(1, MOST),
         "1",
-        "CPU slots it takes",
+        "CPU slots that it takes",
         Set::Shared(set::cpu),
     ),
     key(
         Field::new("ram", "a size", "\"256 MB\""),
         Size,
-        "what it used at most in its last successes and a tenth more, else 256 MB",
-        "memory it takes",
+        "its peak in its last successes plus a tenth, else 256 MB",
+        "memory that it takes",
         Set::Shared(set::ram),
     ),
     key(
         Field::new("vram", "a size", "\"6 GB\""),
         Size,
         NONE,
-        "memory it takes on each of its graphics cards. Several jobs share a card as long as its memory lasts",
+        "memory that it takes on each of its graphics cards. Several jobs share a card while its memory lasts",
         Set::Shared(set::vram),
     ),
     key(
         Field::new("gpus", "a whole number of cards", "2"),
         Whole(0, CARDS),
         "1 with `vram`, else 0",
-        "graphics cards it takes; without `vram` no other job is on them. It finds them in CUDA_VISIBLE_DEVICES, or for AMD in ROCR_VISIBLE_DEVICES, unless its `env` says otherwise",
+        "graphics cards that it takes; without `vram` no other job uses them. CUDA_VISIBLE_DEVICES (for AMD: ROCR_VISIBLE_DEVICES) names them, unless its `env` sets that variable",
         Set::Shared(set::gpus),
     ),
     key(
@@ -207,91 +207,91 @@ pub(crate) const SHARED: &[Key] = &[
         Field::new("retries", "a whole number", "2"),
         Whole(0, 1_000),
         "0",
-        "attempts after the first that fails",
+        "how often a failed attempt is repeated",
         Set::Shared(set::retries),
     ),
     key(
         Field::new("backoff", "a duration", "\"1s\""),
         Duration,
         "1s",
-        "pause before the first retry; each time twice as long, up to 5 minutes",
+        "pause before the first retry; it doubles each time, up to 5 minutes",
         Set::Shared(set::backoff),
     ),
     key(
         Field::new("timeout", "a duration", "\"10m\""),
         Duration,
         "no limit",
-        "time an attempt may take; then it is ended, and has failed. Not 0",
+        "time limit of an attempt; after that it is killed, and has failed. Not 0",
         Set::Shared(set::timeout),
     ),
     key(
         Field::new("grace", "a duration", "\"5s\""),
         Duration,
         "5s",
-        "time between the polite request to end (TERM) and the end",
+        "time between SIGTERM and SIGKILL when it is stopped",
         Set::Shared(set::grace),
     ),
     key(
         Field::new("ram_limit", "a size", "\"4 GB\""),
         Size,
         "no limit",
-        "memory it may really use, with all the processes it starts",
+        "limit of the memory it really uses, with all processes it starts",
         Set::Shared(set::ram_limit),
     ),
     key(
         Field::new("over_ram", "\"kill\" or \"warn\"", "\"kill\""),
         Word(&["kill", "warn"]),
         "kill",
-        "what happens above `ram_limit`: it is ended and has failed, or you are told",
+        "what happens above `ram_limit`: it is killed and has failed, or a warning is printed",
         Set::Shared(set::over_ram),
     ),
     key(
         Field::new("log_limit", "a size", "\"100 MB\""),
         Size,
         "1 GB",
-        "disk space that the log of an attempt may take: of a longer one the beginning and the end stay. 0 is no limit",
+        "limit of the disk space for the log of an attempt: of a longer log the beginning and the end are kept. 0 for no limit",
         Set::Shared(set::log_limit),
     ),
     key(
         Field::new("pin", "a list of CPU numbers", "[0, 1]"),
         Wholes(0, 4095),
         "any CPU",
-        "CPUs it may run on, by number; at most 4096",
+        "CPUs that it may run on, by number; at most 4096",
         Set::Shared(set::pin),
     ),
     key(
         Field::new("nice", "a whole number", "5"),
         Whole(-20, 19),
-        "as bursar itself",
-        "how much it gives way to other processes",
+        "that of bursar",
+        "its nice value: a higher one yields to other processes",
         Set::Shared(set::nice),
     ),
     key(
         Field::new("env", "a table of variables", "{ LANG = \"C\" }"),
         Variables,
         "those of `[env]`",
-        "variables it gets besides ours",
+        "environment variables, in addition to those of bursar",
         Set::Shared(set::env),
     ),
     key(
         Field::new("cwd", "a folder", "\"sub\""),
         Text,
         "the folder of the file",
-        "where it starts, from the folder of the file",
+        "the folder it starts in, relative to the folder of the file",
         Set::Shared(set::cwd),
     ),
     key(
         Field::new("incomplete", "\"remove\" or \"keep\"", "\"remove\""),
         Word(&["remove", "keep"]),
         "remove",
-        "what becomes of outputs that an attempt made which did not succeed; they are never taken for whole, and what was there before always stays; a file that another program made there meanwhile is taken for the attempt's, and is removed, too",
+        "what happens to outputs of an attempt that did not succeed: they are removed, or kept. They never count as complete. Files that existed before always stay. A file that another program made there meanwhile counts as the attempt's, and is removed, too",
         Set::Shared(set::incomplete),
     ),
     key(
         Field::new("on_crash", "\"adopt\", \"restart\" or \"fail\"", "\"adopt\""),
         Word(&["adopt", "restart", "fail"]),
         "adopt",
-        "what a resumed run does if bursar was killed while it ran: go on with its processes, end them and start again, or end them and fail",
+        "what a resumed run does if bursar was killed while the job ran: adopt its processes, kill them and start again, or kill them and fail",
         Set::Shared(set::on_crash),
     ),
 ];

@@ -45,5 +45,5 @@ fn needs_can_be_left_to_the_inputs() {
         "[job.a]\nneeds = 'inputs'\nrun = 'a'\ninputs = ['b']\noutputs = ['a']\n\
          [job.b]\nneeds = 'inputs'\nrun = 'b'\ninputs = ['a']\noutputs = ['b']\n",
     );
-    assert!(said.contains("in a circle"), "{said}");
+    assert!(said.contains("in a cycle"), "{said}");
 }

@@ -47,7 +47,7 @@ fn the_deepest_table_the_syntax_allows_is_refused_too() {
 }
 
 #[test]
-fn a_long_chain_is_read_and_drawn_and_closed_to_a_circle_it_is_named() {
+fn a_long_chain_is_read_and_drawn_and_closed_to_a_cycle_it_is_named() {
     on_a_small_stack(|| {
         let (count, last) = (MANY, MANY - 1);
         let mut text = String::from("[job.j0]\nrun = 'true'\n");
@@ -68,11 +68,11 @@ fn a_long_chain_is_read_and_drawn_and_closed_to_a_circle_it_is_named() {
         graph::dot(&plan);
         graph::svg(&plan);
 
-        let circle = text.replacen("run", &format!("needs = ['j{last}']\nrun"), 1);
-        let said = problems(&circle).to_string();
+        let cycle = text.replacen("run", &format!("needs = ['j{last}']\nrun"), 1);
+        let said = problems(&cycle).to_string();
         let back: Vec<String> = (0..5).map(|step| format!("j{}", last - step)).collect();
         let wanted = format!(
-            "test.toml:2:10: jobs need each other in a circle: j0 -> {} -> … -> j5 -> j4 -> j3 -> j2 -> j1 -> j0 \
+            "test.toml:2:10: jobs need each other in a cycle: j0 -> {} -> … -> j5 -> j4 -> j3 -> j2 -> j1 -> j0 \
              ({count} jobs); each waits for the next; remove one of these needs",
             back.join(" -> ")
         );
@@ -105,7 +105,7 @@ fn a_file_of_100_000_jobs_is_read_in_time() {
         assert_eq!(plan.jobs.len(), MANY);
         took
     };
-    // The best of three: whoever else uses the machine takes part of its caches, too.
+    // The best of three: other programs use the caches of the machine, too.
     let took = (0..3).map(|_| once()).fold(f64::MAX, f64::min);
     println!("{MANY} jobs, {} bytes: {took:.3} s", text.len());
     assert!(took < if cfg!(debug_assertions) { 10.0 } else { 2.0 }, "{took} s");
@@ -143,10 +143,12 @@ fn one_job_more_than_allowed_is_refused_however_it_is_made() {
         "test.toml:7:6: there are more than 3 jobs; expand less, or split the file"
     );
     let twice = "[job.a]\nforeach = { x = '1..2' }\nrun = '{x}'\n[job.b]\nforeach = { x = ['p', 'q'] }\nrun = '{x}'";
-    let wanted = "test.toml:5:17: with `b` there are 4 jobs or more, and the most is 3; expand less, or split the file";
+    let wanted =
+        "test.toml:5:17: with `b` there are 4 jobs or more, but the limit is 3; expand less, or split the file";
     assert_eq!(said(twice).unwrap_err(), wanted);
     let included = "[job.a]\nforeach = { x = '1..3' }\ninclude = [{ x = 4 }]\nrun = '{x}'";
-    let wanted = "test.toml:3:11: with `a` there are 4 jobs or more, and the most is 3; expand less, or split the file";
+    let wanted =
+        "test.toml:3:11: with `a` there are 4 jobs or more, but the limit is 3; expand less, or split the file";
     assert_eq!(said(included).unwrap_err(), wanted);
 }
 

@@ -174,14 +174,11 @@ fn files_of_a_glob_become_values_and_cannot_become_programs() {
 }
 
 #[test]
-fn a_glob_is_refused_where_the_disk_is_nobodys_business() {
+fn a_glob_is_refused_where_the_disk_must_not_be_read() {
     let limits = Limits { globs: false, ..Limits::default() };
     let text = "[job.a]\nforeach = { f = 'glob:/etc/*' }\nrun = 'true'";
     let problems = parse_with("a.toml", text.as_bytes(), &limits).unwrap_err().to_string();
-    assert_eq!(
-        problems,
-        "a.toml:2:17: `glob:/etc/*` would look at the disk, and that is not allowed here; write a list"
-    );
+    assert_eq!(problems, "a.toml:2:17: `glob:/etc/*` would read the disk, which is not allowed here; write a list");
 }
 
 #[test]

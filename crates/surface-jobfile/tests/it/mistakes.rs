@@ -17,9 +17,9 @@ macro_rules! mistakes {
 }
 
 mistakes! {
-    every_problem_is_told_in_the_order_of_the_file:
+    every_problem_is_reported_in_the_order_of_the_file:
         "[resources]\ncpu = 2\n[job.a]\nrun = 'true'\nram = 'much'\ncpu = 3\nneeds = ['x']\n[job.b]\nforeach = { x = 'y' }\n[job.c]\nrun = 'true'\nfoo = 1"
-        => "test.toml:5:7: `ram` is 'much', which is no size: its unit is none of B, KB, MB, GB, TB, KiB, MiB, GiB, TiB; write \"512 MB\", \"1.5 GiB\", or a plain number of MB\ntest.toml:6:7: job `a` wants 3 cpu, and [resources] has 2; lower it, or write `cpu = 3` under [resources]\ntest.toml:7:10: job `a` needs `x`, and there is no such job; write `[job.x]`, or remove it from `needs`\ntest.toml:8:6: job `b` has nothing to do; write `run = \"…\"` for a shell line, or `command = [\"…\"]`\ntest.toml:9:17: 'y' is no range; write a range \"1..8\", a list [\"a\", \"b\"], or files \"glob:*.png\"\ntest.toml:12:1: `foo` is not a field of a job; if it is a resource, say how much there is: `foo = 1` under [resources]";
+        => "test.toml:5:7: `ram` is 'much', which is not a size: its unit is none of B, KB, MB, GB, TB, KiB, MiB, GiB, TiB; write \"512 MB\", \"1.5 GiB\", or a plain number of MB\ntest.toml:6:7: job `a` wants 3 cpu, and [resources] has 2; lower it, or write `cpu = 3` under [resources]\ntest.toml:7:10: job `a` needs `x`, and there is no such job; write `[job.x]`, or remove it from `needs`\ntest.toml:8:6: job `b` has nothing to do; write `run = \"…\"` for a shell line, or `command = [\"…\"]`\ntest.toml:9:17: 'y' is not a range; write a range \"1..8\", a list [\"a\", \"b\"], or files \"glob:*.png\"\ntest.toml:12:1: `foo` is not a field of a job; if it is a resource, say how much there is: `foo = 1` under [resources]";
     an_empty_file_shows_the_smallest_one:
         ""
         => "test.toml:1:1: there is no job in this file; the smallest file is\n[job.hello]\nrun = \"echo hello\"";
@@ -113,7 +113,7 @@ mistakes! {
     one_of_the_instances_cannot_need_itself:
         "[job.a]\nforeach = { x = '1..3' }\nneeds = ['a[2]']\nrun = '{x}'"
         => "test.toml:3:10: job `a[2]` needs itself; remove it from its `needs`";
-    an_unknown_instance_is_told_with_those_there_are:
+    an_unknown_instance_is_reported_with_those_there_are:
         "[job.a]\nforeach = { x = '1..3' }\nrun = '{x}'\n[job.b]\nneeds = ['a[4]']\nrun = 'true'"
         => "test.toml:5:10: job `b` needs `a[4]`, and there is no such instance; there are `a[1]` to `a[3]`";
     an_instance_has_all_its_values:
@@ -125,12 +125,12 @@ mistakes! {
     a_bracket_has_an_end:
         "[job.a]\nforeach = { x = '1..3' }\nrun = '{x}'\n[job.b]\nneeds = ['a[1']\nrun = 'true'"
         => "test.toml:5:10: `a[1` is not the name of an instance; write `a[VALUE]`, with values in quotes if they have commas";
-    a_circle_is_named:
+    a_cycle_is_named:
         "[job.a]\nneeds = ['b']\nrun = 'true'\n[job.b]\nneeds = ['c']\nrun = 'true'\n[job.c]\nneeds = ['a']\nrun = 'true'"
-        => "test.toml:2:10: jobs need each other in a circle: a -> b -> c -> a; each waits for the next; remove one of these needs";
-    a_circle_of_instances_is_named:
+        => "test.toml:2:10: jobs need each other in a cycle: a -> b -> c -> a; each waits for the next; remove one of these needs";
+    a_cycle_of_instances_is_named:
         "[job.a]\nforeach = { x = '1..3' }\nneeds = ['b[{x}]']\nrun = '{x}'\n[job.b]\nforeach = { x = '1..3' }\nneeds = ['a[{x}]']\nrun = '{x}'"
-        => "test.toml:3:10: jobs need each other in a circle: a[1] -> b[1] -> a[1]; each waits for the next; remove one of these needs";
+        => "test.toml:3:10: jobs need each other in a cycle: a[1] -> b[1] -> a[1]; each waits for the next; remove one of these needs";
     more_slots_than_there_are_are_never_free:
         "[resources]\ncpu = 4\n[job.a]\nrun = 'true'\ncpu = 8"
         => "test.toml:5:7: job `a` wants 8 cpu, and [resources] has 4; lower it, or write `cpu = 8` under [resources]";
@@ -142,37 +142,37 @@ mistakes! {
         => "test.toml:4:7: job `a` wants 2 cpu, and [resources] has 1; lower it, or write `cpu = 2` under [resources]";
     no_slots_are_too_few:
         "[resources]\ncpu = 0\n[job.a]\nrun = 'true'"
-        => "test.toml:2:7: `cpu` is 0, and the least is 1; write a number from 1 to 1000000000";
+        => "test.toml:2:7: `cpu` is 0, but the minimum is 1; write a number from 1 to 1000000000";
     a_field_cannot_name_a_resource:
         "[resources]\nretries = 4\n[job.a]\nrun = 'true'"
         => "test.toml:2:1: `retries` is a field of a job, so it cannot name a resource; give the resource another name";
     a_bad_size_shows_good_ones:
         "[job.a]\nrun = 'true'\nram = '8 G'"
-        => "test.toml:3:7: `ram` is '8 G', which is no size: its unit is none of B, KB, MB, GB, TB, KiB, MiB, GiB, TiB; write \"512 MB\", \"1.5 GiB\", or a plain number of MB";
+        => "test.toml:3:7: `ram` is '8 G', which is not a size: its unit is none of B, KB, MB, GB, TB, KiB, MiB, GiB, TiB; write \"512 MB\", \"1.5 GiB\", or a plain number of MB";
     a_size_is_not_negative:
         "[job.a]\nrun = 'true'\nram = -1"
-        => "test.toml:3:7: `ram` is -1, and the least is 0; write a number from 0 to 1000000000000";
+        => "test.toml:3:7: `ram` is -1, but the minimum is 0; write a number from 0 to 1000000000000";
     a_bad_duration_shows_good_ones:
         "[job.a]\nrun = 'true'\ntimeout = 'soon'"
-        => "test.toml:3:11: `timeout` is 'soon', which is no duration: its unit is none of ms, s, m, h, d; write \"250ms\", \"10s\", \"1h30m\", or a plain number of seconds";
+        => "test.toml:3:11: `timeout` is 'soon', which is not a duration: its unit is none of ms, s, m, h, d; write \"250ms\", \"10s\", \"1h30m\", or a plain number of seconds";
     a_timeout_of_nothing_is_none:
         "[job.a]\nrun = 'true'\ntimeout = 0"
         => "test.toml:3:11: `timeout` is 0, so the job could never run; leave it out for no timeout";
-    a_huge_number_is_told_with_the_limit:
+    a_huge_number_is_reported_with_the_limit:
         "[job.a]\nrun = 'true'\nretries = 99999999999999999999999999999999999999999999"
-        => "test.toml:3:11: `retries` is 9999999999999999999999999999999999999999…, and the most is 1000; write a number from 0 to 1000";
-    a_number_below_the_least_is_told_with_it:
+        => "test.toml:3:11: `retries` is 9999999999999999999999999999999999999999…, but the limit is 1000; write a number from 0 to 1000";
+    a_number_below_the_least_is_reported_with_it:
         "[job.a]\nrun = 'true'\nnice = -30"
-        => "test.toml:3:8: `nice` is -30, and the least is -20; write a number from -20 to 19";
+        => "test.toml:3:8: `nice` is -30, but the minimum is -20; write a number from -20 to 19";
     a_wrong_word_shows_the_right_ones:
         "[job.a]\nrun = 'true'\non_crash = 'panic'"
         => "test.toml:3:12: `on_crash` takes \"adopt\", \"restart\" or \"fail\", not 'panic'; write `on_crash = \"adopt\"`";
     a_bad_range_shows_good_ones:
         "[job.a]\nforeach = { x = '1..z' }\nrun = '{x}'"
-        => "test.toml:2:17: '1..z' is no range: `z` is not a whole number; write a range \"1..8\", a list [\"a\", \"b\"], or files \"glob:*.png\"";
-    a_word_is_no_range:
+        => "test.toml:2:17: '1..z' is not a range: `z` is not a whole number; write a range \"1..8\", a list [\"a\", \"b\"], or files \"glob:*.png\"";
+    a_word_is_not_a_range:
         "[job.a]\nforeach = { x = 'abc' }\nrun = '{x}'"
-        => "test.toml:2:17: 'abc' is no range; write a range \"1..8\", a list [\"a\", \"b\"], or files \"glob:*.png\"";
+        => "test.toml:2:17: 'abc' is not a range; write a range \"1..8\", a list [\"a\", \"b\"], or files \"glob:*.png\"";
     a_range_runs_forwards:
         "[job.a]\nforeach = { x = '8..1' }\nrun = '{x}'"
         => "test.toml:2:17: the range 8..1 runs backwards, so it is empty; write \"1..8\"";
@@ -193,10 +193,10 @@ mistakes! {
         => "test.toml:2:13: `job` cannot be a key of `foreach`; use letters, digits, `_` and `-`; `job` is the name of the instance";
     nothing_strange_can_be_excluded:
         "[job.a]\nforeach = { os = ['linux', 'mac'] }\nexclude = [{ os = 'linx' }]\nrun = '{os}'"
-        => "test.toml:3:12: `linx` is no value of `os`, so nothing is excluded; did you mean `linux`?";
+        => "test.toml:3:12: `linx` is not a value of `os`, so nothing is excluded; did you mean `linux`?";
     only_keys_can_be_excluded:
         "[job.a]\nforeach = { os = ['linux', 'mac'] }\nexclude = [{ cpu = 'x' }]\nrun = '{os}'"
-        => "test.toml:3:14: `cpu` is no key of `foreach`; the keys are os";
+        => "test.toml:3:14: `cpu` is not a key of `foreach`; the keys are os";
     not_everything_can_be_excluded:
         "[job.a]\nforeach = { x = '1..1' }\nexclude = [{ x = 1 }]\nrun = '{x}'"
         => "test.toml:3:11: `exclude` leaves nothing of job `a`; exclude less, or remove the job";
@@ -211,10 +211,10 @@ mistakes! {
         => "test.toml:2:11: `exclude` needs a `foreach` to change; write `foreach = { scene = \"1..8\" }`, or remove it";
     a_placeholder_that_is_almost_right_is_wrong:
         "[job.a]\nforeach = { scene = '1..2' }\nrun = 'echo {scnee}'"
-        => "test.toml:3:7: `{scnee}` is no value of job `a`; did you mean `{scene}`? For the text itself write `{{scnee}}`";
-    a_need_with_a_wrong_placeholder_is_told:
+        => "test.toml:3:7: `{scnee}` is not a value of job `a`; did you mean `{scene}`? For the text itself write `{{scnee}}`";
+    a_need_with_a_wrong_placeholder_is_reported:
         "[job.a]\nforeach = { scene = '1..2' }\nrun = '{scene}'\n[job.b]\nforeach = { scene = '1..2' }\nneeds = ['a[{scnee}]']\nrun = '{scene}'"
-        => "test.toml:6:10: `{scnee}` is no value of job `b`; did you mean `{scene}`?";
+        => "test.toml:6:10: `{scnee}` is not a value of job `b`; did you mean `{scene}`?";
     a_name_has_no_spaces:
         "[job.'a b']\nrun = 'true'"
         => "test.toml:1:6: `a b` cannot be the name of a job; start with a letter, and use letters, digits and any of `_-.:+@/`";
@@ -223,7 +223,7 @@ mistakes! {
         => "test.toml:3:9: `A=B` cannot be the name of a variable; use letters, digits and `_`";
     no_program_takes_a_character_0:
         "[job.a]\nrun = \"a\\u0000b\""
-        => "test.toml:2:7: `run` has a character 0 in it, and no program can take that; remove `\\u0000`";
+        => "test.toml:2:7: `run` has a NUL character in it, which no program can take; remove `\\u0000`";
     needs_are_no_default:
         "[defaults]\nneeds = ['a']\n[job.a]\nrun = 'true'"
         => "test.toml:2:1: `needs` cannot be in [defaults]; write it in each job";
@@ -235,7 +235,7 @@ mistakes! {
         => "test.toml:6:12: jobs `a` and `b` both write `out`; give each its own file";
     too_many_jobs_are_refused_before_they_are_made:
         "[job.a]\nforeach = { x = '1..1000000', y = '1..1000000', z = '-9223372036854775808..9223372036854775807' }\nrun = '{x}'"
-        => "test.toml:2:35: with `a` there are 1000000000000 jobs or more, and the most is 1000000; expand less, or split the file";
+        => "test.toml:2:35: with `a` there are 1000000000000 jobs or more, but the limit is 1000000; expand less, or split the file";
     too_many_needs_are_refused_before_they_are_made:
         "[job.a]\nforeach = { x = '1..4000' }\nrun = '{x}'\n[job.b]\nforeach = { x = '1..4000' }\nneeds = ['a']\nrun = '{x}'"
         => "test.toml:6:10: with `a` of job `b` there are more than 10000000 needs; put one job between the two groups, which needs the first and is needed by the second";
@@ -251,7 +251,7 @@ fn a_byte_that_is_no_utf_8_has_a_line_and_a_column() {
 fn a_file_that_is_too_long_is_not_read() {
     let limits = Limits { file_bytes: 4, ..Limits::default() };
     let problems = parse_with("test.toml", b"[job.a]", &limits).unwrap_err();
-    let said = "test.toml: has more than 4 bytes, which is the most; split it, or let `foreach` write the jobs";
+    let said = "test.toml: has more than 4 bytes, the limit; split it, or let `foreach` write the jobs";
     assert_eq!(problems.to_string(), said);
 }
 
@@ -261,27 +261,27 @@ fn a_name_has_a_length() {
     let said = |text: &str| parse_with("test.toml", text.as_bytes(), &limits).unwrap_err().to_string();
     assert_eq!(
         said("[job.abcdef]\nrun = 'true'"),
-        "test.toml:1:6: the name `abcdef` has 6 bytes, and the most is 5; write a shorter one"
+        "test.toml:1:6: the name `abcdef` has 6 bytes, but the limit is 5; write a shorter one"
     );
     assert_eq!(
         said("[job.abc]\nforeach = { x = '1..2' }\nrun = '{x}'"),
-        "test.toml:1:6: the name `abc[1]` has 6 bytes, and the most is 5; use shorter values"
+        "test.toml:1:6: the name `abc[1]` has 6 bytes, but the limit is 5; use shorter values"
     );
 }
 
 #[test]
 fn yaml_is_refused_by_name() {
-    let said = "test.yml: is YAML by its name, which is not read; write it as TOML or JSON";
+    let said = "test.yml: is YAML by its name, which is not supported; write it as TOML or JSON";
     assert_eq!(parse("test.yml", "job: {}").unwrap_err().to_string(), said);
 }
 
 #[test]
-fn mistakes_in_json_have_a_place_too() {
+fn mistakes_in_json_have_a_location_too() {
     let said = |text: &str| parse("test.json", text).unwrap_err().to_string();
     let shape = "a job file in JSON is { \"job\": { \"hello\": { \"run\": \"echo hello\" } } }";
     assert_eq!(said(""), format!("test.json:1:1: the file ends in the middle; {shape}"));
-    assert_eq!(said("[]"), format!("test.json:1:1: this is no table; {shape}"));
-    assert_eq!(said("{\n  a: 1}"), "test.json:2:3: here should be a key; keys are in double quotes");
+    assert_eq!(said("[]"), format!("test.json:1:1: this is not a table; {shape}"));
+    assert_eq!(said("{\n  a: 1}"), "test.json:2:3: expected a key; keys are in double quotes");
     assert_eq!(
         said(r#"{"job": {"a": {"run": "x", "run": "y"}}}"#),
         "test.json:1:28: this key is written twice; remove one of the two, or give it another name"
@@ -290,7 +290,7 @@ fn mistakes_in_json_have_a_place_too() {
         said(r#"{"job": {"a": {"run": null}}}"#).split(';').next().unwrap(),
         "test.json:1:23: `run` takes a shell line, not the empty value `null`"
     );
-    assert_eq!(said(r#"{"job": {}} x"#), "test.json:1:13: something stands after the end; remove it");
+    assert_eq!(said(r#"{"job": {}} x"#), "test.json:1:13: there is text after the end; remove it");
     assert_eq!(
         said(r#"{"job": {"a": {"run": "\ud800"}}}"#).split(';').next().unwrap(),
         "test.json:1:24: this escape is half a character"
@@ -302,7 +302,7 @@ fn of_many_problems_the_rest_is_counted() {
     let text: String = (0..80).map(|n| format!("[job.j{n}]\n")).collect();
     let problems = problems(&text);
     assert_eq!((problems.iter().count(), problems.len()), (50, 80));
-    assert!(problems.to_string().ends_with("\nand 30 more problems; mend these first"));
+    assert!(problems.to_string().ends_with("\nand 30 more problems; fix these first"));
 }
 
 #[test]

@@ -29,7 +29,7 @@ fn acyclic() -> impl Strategy<Value = Vec<Vec<usize>>> {
 
 proptest! {
     #[test]
-    fn a_graph_without_a_circle_is_never_said_to_have_one(needs in acyclic(), shuffle in any::<prop::sample::Index>()) {
+    fn a_graph_without_a_cycle_is_never_said_to_have_one(needs in acyclic(), shuffle in any::<prop::sample::Index>()) {
         // The order of the file says nothing: turn it.
         let count = needs.len();
         let turn = shuffle.index(count);
@@ -54,26 +54,26 @@ proptest! {
     }
 
     #[test]
-    fn a_circle_that_is_named_is_one(needs in acyclic(), ring in 2_usize..12, ties in prop::collection::vec(any::<(prop::sample::Index, prop::sample::Index)>(), 0..6)) {
+    fn a_cycle_that_is_named_is_one(needs in acyclic(), ring in 2_usize..12, edges in prop::collection::vec(any::<(prop::sample::Index, prop::sample::Index)>(), 0..6)) {
         // A ring beside the rest, with arrows from the rest into it and back.
         let (mut needs, start) = (needs.clone(), needs.len());
         for step in 0..ring {
             needs.push(vec![start + (step + 1) % ring]);
         }
-        for (user, need) in ties {
+        for (user, need) in edges {
             let (user, need) = (user.index(needs.len()), need.index(needs.len()));
             if user != need {
                 needs[user].push(need);
             }
         }
-        let said = parse("test.toml", &file(&needs)).expect_err("there is a circle").to_string();
-        let named = said.split("in a circle: ").nth(1).and_then(|said| said.split(';').next()).expect("it is named");
+        let said = parse("test.toml", &file(&needs)).expect_err("there is a cycle").to_string();
+        let named = said.split("in a cycle: ").nth(1).and_then(|said| said.split(';').next()).expect("it is named");
         prop_assume!(!named.contains('…'));
-        let circle: Vec<usize> = named.split(" -> ").map(|name| name[1..].parse().unwrap()).collect();
-        prop_assert_eq!(circle.first(), circle.last());
-        prop_assert!(circle.len() >= 3);
-        prop_assert!(circle.len() <= ring.max(needs.len()) + 1);
-        for pair in circle.windows(2) {
+        let cycle: Vec<usize> = named.split(" -> ").map(|name| name[1..].parse().unwrap()).collect();
+        prop_assert_eq!(cycle.first(), cycle.last());
+        prop_assert!(cycle.len() >= 3);
+        prop_assert!(cycle.len() <= ring.max(needs.len()) + 1);
+        for pair in cycle.windows(2) {
             prop_assert!(needs[pair[0]].contains(&pair[1]), "{} does not need {} in {named}", pair[0], pair[1]);
         }
     }

@@ -1,8 +1,10 @@
 //! The critical path: the chain of dependencies that decided when the run ended.
 //!
+//! Room: decisions.
+//!
 //! # Invariant
 //! The links follow each other in time, and their waits and lengths together are the time from the beginning to the end of the
-//! last job. So whatever does not stand in the list could not have made the run shorter by itself.
+//! last job. So a job that is not in the list could not have made the run shorter by itself.
 //!
 //! # Why it holds
 //! It starts at the job that ended last and goes to the dependency that ended last, again and again. A job starts after that

@@ -1,7 +1,9 @@
 //! One run as one HTML file: what happened, why it took so long, what it used.
 //!
+//! Room: surface.
+//!
 //! # Invariant
-//! The file stands alone: style, script and data are in it, it asks no network (its own policy forbids that), and no text of a job
+//! The file is self-contained: style, script and data are in it, it uses no network (its own policy forbids that), and no text of a job
 //! can become part of the page. Its size is bounded by the number of jobs, not by what they wrote.
 //!
 //! Checked by `a_job_cannot_write_into_the_page` and `ten_thousand_jobs_stay_under_ten_megabytes`.
@@ -29,7 +31,7 @@ pub struct Limits {
     pub vram_mb: u64,
 }
 
-/// Everything a report tells.
+/// The data of a report.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
     /// The run.

@@ -1,4 +1,6 @@
-//! The page itself: sections in words here, pictures and the table by `page.js` from the data at the end.
+//! The page itself: sections as HTML from here, charts and the table by `page.js` from the data at the end.
+//!
+//! Room: surface.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -11,18 +13,18 @@ use super::text::{date, escape, script_json, short};
 use super::{Facts, Kind, Link, Span, critical_path, extents, lanes, spans, usage};
 use crate::JobRow;
 
-/// How many failures are told in full.
-const FAILURES_TOLD: usize = 50;
+/// How many failures are shown in full.
+const FAILURES_SHOWN: usize = 50;
 /// How many links of the critical path are listed.
-const LINKS_TOLD: usize = 200;
+const LINKS_SHOWN: usize = 200;
 const LEVELS_MAX: usize = 4_000;
 
 fn time(us: u64) -> String {
     measured(Duration::from_micros(us))
 }
 
-/// Everything worked out from the facts.
-struct Story {
+/// Everything computed from the facts.
+struct Summary {
     wall_us: u64,
     spans: Vec<Span>,
     lanes: Vec<Option<u32>>,
@@ -32,8 +34,8 @@ struct Story {
     ran_us: Vec<u64>,
 }
 
-impl Story {
-    fn of(facts: &Facts<'_>) -> Story {
+impl Summary {
+    fn of(facts: &Facts<'_>) -> Summary {
         let last_us = facts.events.iter().map(|event| event.offset_us).max().unwrap_or(0);
         let spans = spans(facts.events, last_us);
         let extents = extents(&spans, facts.jobs.len());
@@ -50,12 +52,12 @@ impl Story {
             }
         }
         let path = critical_path(&extents, facts.edges);
-        Story { wall_us: last_us, lanes: lanes(&extents), path, spans, waited_us, ran_us }
+        Summary { wall_us: last_us, lanes: lanes(&extents), path, spans, waited_us, ran_us }
     }
 }
 
 pub(super) fn write(facts: &Facts<'_>) -> String {
-    let story = Story::of(facts);
+    let summary = Summary::of(facts);
     let mut page = String::with_capacity(64 * 1024 + facts.jobs.len() * 300);
     let title = escape(&facts.run.name);
     let _ = write!(
@@ -69,15 +71,15 @@ pub(super) fn write(facts: &Facts<'_>) -> String {
         facts.run.id,
         include_str!("page.css"),
     );
-    header(&mut page, facts, &story);
+    header(&mut page, facts, &summary);
     failures(&mut page, facts);
     page.push_str(TIMELINE);
-    path(&mut page, facts, &story);
+    path(&mut page, facts, &summary);
     page.push_str(REST);
     let _ = write!(
         page,
         "<script type=\"application/json\" id=\"data\">{}</script>\n<script>\n{}</script>\n</main></body></html>\n",
-        script_json(&data(facts, &story)),
+        script_json(&data(facts, &summary)),
         include_str!("page.js"),
     );
     page
@@ -102,7 +104,7 @@ const REST: &str = "<section id=\"resources\"><h2>Resources given out</h2><div i
     <button type=\"button\" id=\"more\" hidden>Show more</button></section>\n\
     <noscript><p>The timeline, the resources and the table of jobs are drawn by a script in this file.</p></noscript>\n";
 
-fn header(page: &mut String, facts: &Facts<'_>, story: &Story) {
+fn header(page: &mut String, facts: &Facts<'_>, summary: &Summary) {
     let run = facts.run;
     let began = date(run.began_ms);
     let file = run.file.as_ref().map(|file| format!(" · <code>{}</code>", escape(&file.to_string_lossy())));
@@ -115,8 +117,8 @@ fn header(page: &mut String, facts: &Facts<'_>, story: &Story) {
         file.unwrap_or_default(),
         status = run.status,
     );
-    let ran_us: u64 = story.ran_us.iter().sum();
-    let waited_us: u64 = story.waited_us.iter().sum();
+    let ran_us: u64 = summary.ran_us.iter().sum();
+    let waited_us: u64 = summary.waited_us.iter().sum();
     let cpu_ms: u64 = facts.jobs.iter().filter_map(|job| job.detail.cpu_ms).sum();
     let peak = facts.jobs.iter().filter_map(|job| Some((job.detail.peak_rss_kb?, job))).max_by_key(|(peak, _)| *peak);
     let again = facts.jobs.iter().filter(|job| job.attempt > 1).count();
@@ -137,12 +139,12 @@ fn header(page: &mut String, facts: &Facts<'_>, story: &Story) {
     let mut tile = |name: &str, value: String, detail: String| {
         let _ = write!(page, "<div><h3>{name}</h3><b>{value}</b><small>{}</small></div>", escape(&detail));
     };
-    let on_path_us: u64 = story.path.iter().map(|link| link.length_us).sum();
-    tile("Wall time", time(story.wall_us), format!("{} of work on the critical path", time(on_path_us)));
+    let on_path_us: u64 = summary.path.iter().map(|link| link.length_us).sum();
+    tile("Wall time", time(summary.wall_us), format!("{} of work on the critical path", time(on_path_us)));
     tile("Jobs", run.jobs.to_string(), details.join(", "));
-    let parallel = ran_us as f64 / story.wall_us.max(1) as f64;
+    let parallel = ran_us as f64 / summary.wall_us.max(1) as f64;
     tile("Parallelism", format!("{parallel:.1}×"), format!("{} of work, {} of waiting", time(ran_us), time(waited_us)));
-    let busy = cpu_ms as f64 * 1_000.0 / story.wall_us.max(1) as f64;
+    let busy = cpu_ms as f64 * 1_000.0 / summary.wall_us.max(1) as f64;
     tile("CPU time", time(cpu_ms * 1_000), format!("{busy:.1} cores busy on average"));
     match peak {
         Some((peak, job)) => tile("Largest job", kilobytes(peak), format!("peak of {}", short(&job.name, 40))),
@@ -157,7 +159,7 @@ fn failures(page: &mut String, facts: &Facts<'_>) {
         return;
     }
     let _ = write!(page, "<section id=\"failures\"><h2>Failures <em>{}</em></h2>", failed.len());
-    for job in failed.iter().take(FAILURES_TOLD) {
+    for job in failed.iter().take(FAILURES_SHOWN) {
         let how = job.detail.how.as_deref().unwrap_or("failed");
         let attempts = if job.attempt > 1 { format!(", attempt {}", job.attempt) } else { String::new() };
         let _ = write!(
@@ -172,34 +174,34 @@ fn failures(page: &mut String, facts: &Facts<'_>) {
         }
         page.push_str("</article>");
     }
-    if failed.len() > FAILURES_TOLD {
-        let _ = write!(page, "<p class=\"hint\">and {} more in the table</p>", failed.len() - FAILURES_TOLD);
+    if failed.len() > FAILURES_SHOWN {
+        let _ = write!(page, "<p class=\"hint\">and {} more in the table</p>", failed.len() - FAILURES_SHOWN);
     }
     page.push_str("</section>\n");
 }
 
-fn path(page: &mut String, facts: &Facts<'_>, story: &Story) {
-    if story.path.is_empty() {
+fn path(page: &mut String, facts: &Facts<'_>, summary: &Summary) {
+    if summary.path.is_empty() {
         return;
     }
-    let on_path_us: u64 = story.path.iter().map(|link| link.length_us).sum();
-    let waits_us: u64 = story.path.iter().map(|link| link.wait_us).sum();
+    let on_path_us: u64 = summary.path.iter().map(|link| link.length_us).sum();
+    let waits_us: u64 = summary.path.iter().map(|link| link.wait_us).sum();
     let advice = if waits_us > on_path_us {
         "Most of it is waiting for room: more of what was used up (see below) would help more than faster jobs."
     } else {
         "Only a shorter one of these makes the run shorter."
     };
-    let jobs = if story.path.len() == 1 { "job" } else { "jobs" };
+    let jobs = if summary.path.len() == 1 { "job" } else { "jobs" };
     let _ = write!(
         page,
         "<section id=\"critical\"><h2>Critical path <em>{} {jobs}</em></h2><p class=\"hint\">The chain of dependencies that decided \
          the end: {} of work and {} of waiting. {advice}</p><ol>",
-        story.path.len(),
+        summary.path.len(),
         time(on_path_us),
         time(waits_us),
     );
-    let longest_us = story.path.iter().map(|link| link.wait_us + link.length_us).max().unwrap_or(1).max(1);
-    for link in story.path.iter().take(LINKS_TOLD) {
+    let longest_us = summary.path.iter().map(|link| link.wait_us + link.length_us).max().unwrap_or(1).max(1);
+    for link in summary.path.iter().take(LINKS_SHOWN) {
         let Some(job) = facts.jobs.get(link.job as usize) else { continue };
         let percent = |us: u64| us as f64 * 100.0 / longest_us as f64;
         let waited = if link.wait_us > 0 { format!("waited {}", time(link.wait_us)) } else { String::new() };
@@ -216,15 +218,15 @@ fn path(page: &mut String, facts: &Facts<'_>, story: &Story) {
         );
     }
     page.push_str("</ol>");
-    if story.path.len() > LINKS_TOLD {
-        let _ = write!(page, "<p class=\"hint\">and {} more</p>", story.path.len() - LINKS_TOLD);
+    if summary.path.len() > LINKS_SHOWN {
+        let _ = write!(page, "<p class=\"hint\">and {} more</p>", summary.path.len() - LINKS_SHOWN);
     }
     page.push_str("</section>\n");
 }
 
 /// What the script draws. Names of fields are short because there may be a hundred thousand rows.
-fn data(facts: &Facts<'_>, story: &Story) -> Value {
-    let jobs = facts.jobs.iter().enumerate().map(|(place, job)| {
+fn data(facts: &Facts<'_>, summary: &Summary) -> Value {
+    let jobs = facts.jobs.iter().enumerate().map(|(index, job)| {
         let given = job.given();
         json!([
             short(&job.name, 120),
@@ -232,8 +234,8 @@ fn data(facts: &Facts<'_>, story: &Story) -> Value {
             short(&job.command, 160),
             job.state.name(),
             job.attempt,
-            story.waited_us[place],
-            story.ran_us[place],
+            summary.waited_us[index],
+            summary.ran_us[index],
             job.detail.cpu_ms,
             job.detail.peak_rss_kb,
             given.cpu_slots,
@@ -241,11 +243,11 @@ fn data(facts: &Facts<'_>, story: &Story) -> Value {
             given.vram_mb,
             job.detail.how.as_deref().map(|how| short(how, 80)),
             job.detail.error.as_deref().map(|error| short(error, 160)),
-            story.lanes[place],
+            summary.lanes[index],
             job.detail.peak_vram_mb,
         ])
     });
-    let spans = story.spans.iter().map(|span| {
+    let spans = summary.spans.iter().map(|span| {
         let kind = match span.kind {
             Kind::Waiting => 0,
             Kind::Running => 1,
@@ -253,12 +255,12 @@ fn data(facts: &Facts<'_>, story: &Story) -> Value {
         };
         json!([span.job, kind, span.from_us, span.to_us, span.then.name()])
     });
-    let levels = usage(&story.spans, facts.jobs, LEVELS_MAX);
+    let levels = usage(&summary.spans, facts.jobs, LEVELS_MAX);
     json!({
-        "wall": story.wall_us,
+        "wall": summary.wall_us,
         "jobs": jobs.collect::<Vec<_>>(),
         "spans": spans.collect::<Vec<_>>(),
-        "critical": story.path.iter().map(|link| link.job).collect::<Vec<_>>(),
+        "critical": summary.path.iter().map(|link| link.job).collect::<Vec<_>>(),
         "levels": levels.iter().map(|level| json!([level.at_us, level.cpu_slots, level.ram_mb, level.vram_mb]))
             .collect::<Vec<_>>(),
         "limits": [facts.limits.cpu_slots, facts.limits.ram_mb, facts.limits.vram_mb],

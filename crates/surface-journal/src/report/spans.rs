@@ -1,4 +1,6 @@
-//! From moves to stretches of time: what each job did when.
+//! From moves to spans of time: what each job did when.
+//!
+//! Room: decisions.
 //!
 //! # Invariant
 //! The spans of one job do not overlap, and follow each other in the order of its events.
@@ -20,7 +22,7 @@ pub enum Kind {
     Paused,
 }
 
-/// A stretch of time in the life of a job, in microseconds since the run began.
+/// A period in the life of a job, in microseconds since the run began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     /// Which job.
@@ -31,7 +33,7 @@ pub struct Span {
     pub from_us: u64,
     /// To when; never before `from_us`.
     pub to_us: u64,
-    /// The state that came then; the state it is still in, if nothing came.
+    /// The state that followed; the state it is still in, if none followed.
     pub then: State,
 }
 

@@ -1,5 +1,7 @@
 //! Dates for people, and text that cannot break out of the page.
 //!
+//! Room: surface.
+//!
 //! # Invariant
 //! Nothing that comes from a job file reaches the page except through `escape` or `script_json`.
 
@@ -23,7 +25,7 @@ pub(super) fn escape(text: &str) -> String {
     safe
 }
 
-/// JSON that cannot end the `<script>` it stands in.
+/// JSON that cannot end the `<script>` that it is in.
 pub(super) fn script_json(value: &serde_json::Value) -> String {
     value.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }

@@ -1,11 +1,13 @@
-//! What was given out over time.
+//! Resources that were allocated over time.
 //!
-//! A paused job gives back its CPU slots and keeps its memory, as the engine has it.
+//! Room: decisions.
+//!
+//! A paused job releases its CPU slots and keeps its memory, as in the scheduler.
 
 use super::spans::{Kind, Span};
 use crate::JobRow;
 
-/// What is given out from `at_us` on.
+/// What is allocated from `at_us` on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Level {
     /// Microseconds since the run began.
@@ -73,7 +75,7 @@ fn thin(levels: Vec<Level>, most: usize) -> Vec<Level> {
         }
         before = level;
     }
-    // The end is exact: a stretch must not seem to go on after it.
+    // The end is exact: a period must not seem to continue after it.
     if thinned.last().is_some_and(|last| last.at_us < end_us) {
         thinned.push(before);
     }

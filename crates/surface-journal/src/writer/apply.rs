@@ -1,7 +1,9 @@
 //! What an event changes in the database.
 //!
+//! Room: driver.
+//!
 //! # Invariant
-//! `events` only grows, and `latest` is what the newest event of each job says, with what earlier ones of the same attempt said and
+//! `events` only grows. `latest` is what the newest event of each job says, plus what earlier ones of the same attempt said and
 //! it does not. Both change in one transaction, so a listing need not read the events.
 
 use rusqlite::{Connection, OptionalExtension, params};
@@ -17,7 +19,7 @@ pub(super) fn event(db: &Connection, seq: i64, n: &mut i64, event: &Event) -> ru
         Event::Moved(moved) => {
             *n += 1;
             append(db, seq, *n, moved)?;
-            stand(db, seq, moved)?;
+            update_latest(db, seq, moved)?;
             if moved.state == State::Succeeded {
                 remember(db, seq, moved)?;
             }
@@ -59,7 +61,7 @@ fn append(db: &Connection, seq: i64, n: i64, moved: &Moved) -> rusqlite::Result<
 
 /// In the update, a bare name is the old value. Within an attempt the new value wins where there is one; of times of
 /// readiness and start the first stays. Another attempt starts empty.
-const STAND: &str = "
+const UPDATE_LATEST: &str = "
     INSERT INTO latest (run, job, state, attempt, ready_us, started_us, ended_us, token, pid, how, code,
                         peak_rss_kb, cpu_ms, wall_ms, waited_ms, error, demand, peak_vram_mb)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)
@@ -82,11 +84,11 @@ const STAND: &str = "
         demand = CASE WHEN attempt = ?4 THEN coalesce(?17, demand) ELSE ?17 END,
         peak_vram_mb = CASE WHEN attempt = ?4 THEN coalesce(?18, peak_vram_mb) ELSE ?18 END";
 
-fn stand(db: &Connection, seq: i64, moved: &Moved) -> rusqlite::Result<()> {
+fn update_latest(db: &Connection, seq: i64, moved: &Moved) -> rusqlite::Result<()> {
     let offset = moved.offset_us.unwrap_or(0) as i64;
     let detail = &moved.detail;
     let number = |value: Option<u64>| value.map(|value| value as i64);
-    db.prepare_cached(STAND)?.execute(params![
+    db.prepare_cached(UPDATE_LATEST)?.execute(params![
         seq,
         moved.job,
         moved.state.name(),
@@ -109,7 +111,7 @@ fn stand(db: &Connection, seq: i64, moved: &Moved) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// A success without figures (a job that was up to date) teaches nothing.
+/// A success without figures (a job that was up to date) is no sample.
 fn remember(db: &Connection, seq: i64, moved: &Moved) -> rusqlite::Result<()> {
     let Some(wall_ms) = moved.detail.wall_ms else { return Ok(()) };
     let sample = Sample {

@@ -1,10 +1,12 @@
-//! When a writer commits, and when it asks the disk.
+//! When a writer commits, and when it syncs.
+//!
+//! Room: decisions.
 //!
 //! Pure: ages arrive as values.
 //!
 //! Two things are at stake. A *commit* hands events to the system, so they survive the death of this process; it costs some
 //! processor time, so those of a few milliseconds share one. A *sync* waits for the disk, so they survive a power loss; it costs
-//! the disk's time, so many share one.
+//! disk time, so many events share one.
 //!
 //! # Rejected
 //! Only synced commits: either each job waits for the disk, or a `kill -9` loses 50 ms of finished jobs, which then run again.
@@ -13,7 +15,7 @@ use std::time::Duration;
 
 use super::Options;
 
-/// What lies before the writer.
+/// The work that waits for the writer.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Backlog {
     /// Events not committed, and the age of the oldest.
@@ -23,7 +25,7 @@ pub(crate) struct Backlog {
     pub(crate) unsynced: usize,
     /// The age of the oldest event that is not synced, committed or not.
     pub(crate) unsafe_age: Duration,
-    /// Somebody waits for a commit; for a sync.
+    /// A caller waits for a commit; for a sync.
     pub(crate) commit_asked: bool,
     pub(crate) sync_asked: bool,
     pub(crate) closing: bool,
@@ -35,7 +37,7 @@ pub(crate) struct Backlog {
 pub(crate) enum Step {
     /// Sleep until something comes.
     Idle,
-    /// Sleep so long, or until something comes that changes the step.
+    /// Sleep this long, or until something comes that changes the step.
     Wait(Duration),
     /// Commit what waits.
     Commit,

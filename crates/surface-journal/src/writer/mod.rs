@@ -1,12 +1,14 @@
 //! Recording what happens without waiting for the disk.
 //!
+//! Room: driver.
+//!
 //! # Invariant
 //! Whatever `flushed` counts is on the disk. After the first error that number never moves again.
 //!
 //! # Why it holds
 //! Events have one order, that of the queue, and one thread commits them in it. `durable` is set to the number of a batch only
 //! after its commit, with `synchronous=FULL`, returned success; and a commit syncs the whole log, so also the batches that
-//! were committed without a sync before. On any error the thread says so and ends: nothing is tried again, because after a
+//! were committed without a sync before. On any error the thread reports it and ends: nothing is tried again, because after a
 //! failed `fsync` the system may have dropped the very pages, and a second one that succeeds would prove nothing.
 //!
 //! Checked by `what_flush_returned_for_survives_kill_nine` and `a_full_disk_is_never_called_durable`.
@@ -26,17 +28,17 @@ use std::time::{Duration, Instant};
 use crate::stored::now_ms;
 use crate::{Event, JournalError, Outcome, RunLock};
 
-/// How a [`Writer`] works; the defaults suit nearly everybody.
+/// How a [`Writer`] works; the defaults suit nearly every use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Options {
     /// How long an event may wait for others before it is committed.
     pub linger: Duration,
-    /// How long an event may wait until the disk is asked.
+    /// How long an event may wait until it is synced.
     pub sync_every: Duration,
-    /// How many events may wait until the disk is asked.
+    /// How many events may wait until they are synced.
     pub sync_events: usize,
-    /// How many events may be in memory; whoever records more waits.
+    /// How many events may be in memory; a caller that records more waits.
     pub queue_events: usize,
     /// The database may grow to this size; then writing fails, as on a full disk.
     pub database_bytes_max: Option<u64>,
@@ -56,7 +58,7 @@ impl Default for Options {
 
 /// Records the events of one run. Threads may share it.
 ///
-/// Dropping it waits until everything is on the disk; [`finish`](Writer::finish) does too and tells of errors.
+/// Dropping it waits until everything is on the disk; [`finish`](Writer::finish) does so, too, and returns errors.
 pub struct Writer {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -65,7 +67,7 @@ pub struct Writer {
     jobs: u32,
 }
 
-/// Time as the run sees it. A resumed run goes on where the earlier process was, plus the time between.
+/// Time as the run sees it. A resumed run continues where the earlier process was, plus the time between.
 #[derive(Debug, Clone, Copy)]
 struct Clock {
     base_us: u64,
@@ -76,9 +78,9 @@ struct Shared {
     queue: Mutex<Queue>,
     /// For the thread: there is something to do.
     work: Condvar,
-    /// For those who record: there is room.
+    /// For callers that record: there is room.
     room: Condvar,
-    /// For those who flush: something was settled.
+    /// For callers that flush: something was committed or synced.
     settled: Condvar,
     options: Options,
 }
@@ -88,29 +90,29 @@ struct Queue {
     waiting: VecDeque<Event>,
     /// When the oldest of `waiting` came.
     oldest: Option<Instant>,
-    /// How many came, were committed, were synced.
+    /// How many were recorded, committed, synced.
     recorded: u64,
     written: u64,
     durable: u64,
-    /// Up to where somebody waits for a commit; a sync.
+    /// Up to which event a caller waits for a commit; a sync.
     commit_to: u64,
     sync_to: u64,
     sleep: Sleep,
     closing: bool,
     outcome: Option<Outcome>,
     failed: Option<JournalError>,
-    /// Whom to tell of the first error.
+    /// Called with the first error.
     on_error: Option<OnError>,
     gone: bool,
 }
 
-/// Without an error the thread broke down.
+/// `None`: the thread panicked.
 type OnError = Box<dyn FnOnce(Option<JournalError>) + Send>;
 
-/// What rouses the thread.
+/// What wakes the thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Sleep {
-    /// Nothing: it is awake, or sleeps for a time it means.
+    /// Nothing: it is awake, or sleeps for a fixed time.
     #[default]
     Timed,
     /// Any event.
@@ -125,7 +127,7 @@ impl Shared {
 
 impl Writer {
     pub(crate) fn start(file: &Path, lock: RunLock, seq: i64, options: Options) -> Result<Writer, JournalError> {
-        let (scribe, resumed) = thread::Scribe::open(file, seq, &options)?;
+        let (event_writer, resumed) = thread::EventWriter::open(file, seq, &options)?;
         let shared = Arc::new(Shared {
             queue: Mutex::default(),
             work: Condvar::new(),
@@ -136,7 +138,7 @@ impl Writer {
         let theirs = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("bursar-journal".into())
-            .spawn(move || thread::run(&theirs, scribe))
+            .spawn(move || thread::run(&theirs, event_writer))
             .map_err(JournalError::io("start the thread that writes", file))?;
         let since_ms = now_ms().saturating_sub(resumed.began_ms);
         let clock = Clock { base_us: resumed.offset_us.max(since_ms.saturating_mul(1_000)), begun: Instant::now() };
@@ -155,7 +157,7 @@ impl Writer {
 
     /// Records an event and returns its number, from 1. Waits only if 65,536 are waiting already.
     ///
-    /// After an [`error`](Writer::error) events are dropped: a run may go on without a journal, if its owner likes.
+    /// After an [`error`](Writer::error) events are dropped: a run may continue without a journal, if its owner wants that.
     ///
     /// # Panics
     /// If the run has no such job.
@@ -246,17 +248,17 @@ impl Writer {
         queue.failed.clone().or(gone)
     }
 
-    /// Has `tell` called with the first error, once, on the thread that writes; at once if there was one. It must not wait for this writer.
-    pub fn on_error(&self, tell: impl FnOnce(JournalError) + Send + 'static) {
+    /// Calls `report` with the first error, once, on the thread that writes; at once if there was one. It must not wait for this writer.
+    pub fn on_error(&self, report: impl FnOnce(JournalError) + Send + 'static) {
         let run = self.lock.id().clone();
-        let tell = move |failed: Option<JournalError>| tell(failed.unwrap_or(JournalError::WriterGone { run }));
+        let report = move |failed: Option<JournalError>| report(failed.unwrap_or(JournalError::WriterGone { run }));
         let mut queue = self.shared.lock();
         if queue.gone {
             let failed = queue.failed.clone();
             drop(queue);
-            return tell(failed);
+            return report(failed);
         }
-        queue.on_error = Some(Box::new(tell));
+        queue.on_error = Some(Box::new(report));
     }
 
     /// Ends the run: its last events and how it ended are on the disk, together, when this returns.

@@ -1,8 +1,10 @@
 //! The thread that commits.
 //!
+//! Room: driver.
+//!
 //! # Invariant
-//! It ends for three reasons only: told to close with nothing left, the first error, a panic. In each case `gone` is set, so
-//! nobody waits for it.
+//! It ends for three reasons only: it was closed with nothing left, the first error, a panic. In each case `gone` is set, so
+//! no caller waits for it.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -26,7 +28,7 @@ pub(super) struct Resumed {
 }
 
 /// The connection, and where in the run's events it is.
-pub(super) struct Scribe {
+pub(super) struct EventWriter {
     db: Connection,
     file: PathBuf,
     seq: i64,
@@ -35,8 +37,8 @@ pub(super) struct Scribe {
     syncing: bool,
 }
 
-impl Scribe {
-    pub(super) fn open(file: &Path, seq: i64, options: &Options) -> Result<(Scribe, Resumed), JournalError> {
+impl EventWriter {
+    pub(super) fn open(file: &Path, seq: i64, options: &Options) -> Result<(EventWriter, Resumed), JournalError> {
         let failed = |error| JournalError::sqlite(file, error);
         let db = schema::open(file)?;
         if let Some(bytes) = options.database_bytes_max {
@@ -56,8 +58,8 @@ impl Scribe {
                 Ok((row.get::<_, i64>(0)? as u64, row.get(1)?))
             })
             .map_err(failed)?;
-        let scribe = Scribe { db, file: file.to_owned(), seq, n, syncing: false };
-        Ok((scribe, Resumed { began_ms, offset_us, jobs }))
+        let event_writer = EventWriter { db, file: file.to_owned(), seq, n, syncing: false };
+        Ok((event_writer, Resumed { began_ms, offset_us, jobs }))
     }
 
     /// One transaction. With `sync` it and all before it are on the disk when this returns.
@@ -88,28 +90,28 @@ impl Scribe {
     }
 }
 
-/// Sets `gone` however the thread ends, and tells if that was an error.
-struct Goodbye<'a>(&'a Shared);
+/// Sets `gone` however the thread ends, and reports an error.
+struct ExitGuard<'a>(&'a Shared);
 
-impl Drop for Goodbye<'_> {
+impl Drop for ExitGuard<'_> {
     fn drop(&mut self) {
         let mut queue = self.0.lock();
         queue.gone = true;
         queue.waiting = VecDeque::new();
-        let (failed, tell) = (queue.failed.clone(), queue.on_error.take());
+        let (failed, report) = (queue.failed.clone(), queue.on_error.take());
         drop(queue);
         self.0.room.notify_all();
         self.0.settled.notify_all();
-        if let Some(tell) = tell
+        if let Some(report) = report
             && (failed.is_some() || std::thread::panicking())
         {
-            tell(failed);
+            report(failed);
         }
     }
 }
 
-pub(super) fn run(shared: &Shared, mut scribe: Scribe) {
-    let goodbye = Goodbye(shared);
+pub(super) fn run(shared: &Shared, mut event_writer: EventWriter) {
+    let exit_guard = ExitGuard(shared);
     let mut batch = VecDeque::new();
     // When the oldest event came that is committed but not synced.
     let mut unsynced_since: Option<Instant> = None;
@@ -131,14 +133,14 @@ pub(super) fn run(shared: &Shared, mut scribe: Scribe) {
         drop(queue);
         shared.room.notify_all();
 
-        let done = scribe.commit(&batch, sync, outcome);
+        let done = event_writer.commit(&batch, sync, outcome);
         batch.clear();
 
         let mut queue = shared.lock();
         if let Err(error) = done {
             queue.failed = Some(error);
             drop(queue);
-            drop(goodbye);
+            drop(exit_guard);
             return;
         }
         queue.written = upto;

@@ -36,7 +36,7 @@ fn a_damaged_journal_is_named_and_never_deleted() {
     assert!(error.to_string().contains("Move it away"), "{error}");
     assert!(fs::read(&file).unwrap().starts_with(b"this is a poem"));
 
-    // A hole in the middle shows when somebody reads there.
+    // A hole in the middle shows when it is read.
     let mut holed = whole.clone();
     let length = holed.len();
     holed[4096..length].fill(0xa5);

@@ -12,9 +12,9 @@ use crate::temp::{Temp, run_of};
 fn fill(journal: &Journal, options: Options) {
     let run = journal.begin(run_of(10)).unwrap();
     let writer = journal.writer_with(&run, options).unwrap();
-    let (tell, told) = mpsc::channel();
-    let tell_again = tell.clone();
-    writer.on_error(move |error| tell.send(error).unwrap());
+    let (report, told) = mpsc::channel();
+    let tell_again = report.clone();
+    writer.on_error(move |error| report.send(error).unwrap());
     let mut promised = 0;
     let error = loop {
         let detail = Detail { error: Some("x".repeat(3_000)), ..Detail::default() };
@@ -78,7 +78,7 @@ fn a_full_tmpfs_is_never_called_durable() {
 }
 
 #[test]
-fn whoever_waits_for_room_is_let_go_when_the_writer_fails() {
+fn a_caller_that_waits_for_room_is_released_when_the_writer_fails() {
     let temp = Temp::new();
     let journal = temp.journal();
     let run = journal.begin(run_of(1)).unwrap();
@@ -87,7 +87,7 @@ fn whoever_waits_for_room_is_let_go_when_the_writer_fails() {
     options.queue_events = 4;
     let writer = journal.writer_with(&run, options).unwrap();
     let detail = Detail { error: Some("x".repeat(4_000)), ..Detail::default() };
-    // Far more than there is room for, in the queue and in the file: this loop ends only if nobody waits for ever.
+    // Far more than there is room for, in the queue and in the file: this loop ends only if no caller waits for ever.
     for _ in 0..2_000 {
         writer.record(Moved::new(0, 1, State::Failed).with(detail.clone()));
     }

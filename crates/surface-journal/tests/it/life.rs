@@ -35,7 +35,7 @@ fn a_run_comes_back_as_it_was_given() {
 }
 
 #[test]
-fn a_job_row_tells_of_its_latest_attempt() {
+fn a_job_row_shows_its_latest_attempt() {
     let temp = Temp::new();
     let journal = temp.journal();
     let run = journal.begin(run_of(1)).unwrap();
@@ -69,7 +69,7 @@ fn a_job_row_tells_of_its_latest_attempt() {
 }
 
 #[test]
-fn a_resumed_run_goes_on_where_it_was() {
+fn a_resumed_run_continues_where_it_was() {
     let temp = Temp::new();
     let journal = temp.journal();
     let lock = journal.begin(NewRun { plan_json: "plan".into(), ..run_of(2) }).unwrap();

@@ -1,4 +1,4 @@
-//! What a report tells, and what it lets nobody say.
+//! What a report shows, and that no job can write into it.
 
 use proptest::prelude::*;
 use surface_journal::report::{

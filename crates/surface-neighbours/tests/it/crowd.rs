@@ -1,4 +1,4 @@
-//! More runs than there are places.
+//! More runs than there are slots.
 
 use surface_neighbours::{RUNS_MAX, join};
 
@@ -18,7 +18,7 @@ fn one_run_too_many_starts_nothing_until_another_ends() {
     }
     std::fs::write(folder.file(), &all).unwrap();
     let mut late = bare(folder.path());
-    assert!(use_slots(&mut late, 0).cpu_slots > 1_000_000, "there is no place for it");
+    assert!(use_slots(&mut late, 0).cpu_slots > 1_000_000, "there is no slot for it");
     assert_eq!(std::fs::read(folder.file()).unwrap(), all, "and it changed nothing");
     drop(first);
     assert_eq!(use_slots(&mut late, 0).cpu_slots, RUNS_MAX as u64 - 1);
@@ -38,7 +38,7 @@ fn renamed(record: &[u8], id: u64) -> Vec<u8> {
 }
 
 #[test]
-fn of_runs_that_join_at_once_none_takes_anothers_bell_for_that_of_a_dead_one() {
+fn of_runs_that_join_at_once_none_removes_the_socket_of_another() {
     let folder = Folder::new();
     let start = std::sync::Barrier::new(4);
     for round in 0..100 {
@@ -54,7 +54,7 @@ fn of_runs_that_join_at_once_none_takes_anothers_bell_for_that_of_a_dead_one() {
             joining.into_iter().map(|joining| joining.join().unwrap()).collect()
         });
         let names = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
-        let bells = names.filter(|name| name.to_string_lossy().starts_with("bell-")).count();
-        assert_eq!(bells, joined.len(), "round {round}: who has none is never rung");
+        let sockets = names.filter(|name| name.to_string_lossy().starts_with("bell-")).count();
+        assert_eq!(sockets, joined.len(), "round {round}: a run without a socket is never notified");
     }
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use crate::{Folder, bare, use_slots};
 
 #[test]
-fn a_file_torn_at_any_byte_is_mended_by_those_who_use_it() {
+fn a_file_torn_at_any_byte_is_repaired_by_the_runs_that_use_it() {
     let folder = Folder::new();
     let (mut one, mut other) = (bare(folder.path()), bare(folder.path()));
     use_slots(&mut one, 3);
@@ -20,12 +20,12 @@ fn a_file_torn_at_any_byte_is_mended_by_those_who_use_it() {
         let seen = use_slots(&mut one, 3).cpu_slots;
         assert_eq!(seen, if at < 1024 { 2 } else { 0 }, "byte {at}: whole records are believed, torn ones are not");
         assert_eq!(use_slots(&mut other, 2).cpu_slots, 3, "byte {at}");
-        assert_eq!(use_slots(&mut one, 3).cpu_slots, 2, "byte {at}: mended");
+        assert_eq!(use_slots(&mut one, 3).cpu_slots, 2, "byte {at}: repaired");
     }
 }
 
 #[test]
-fn a_file_cut_at_any_byte_is_mended_by_those_who_use_it() {
+fn a_file_cut_at_any_byte_is_repaired_by_the_runs_that_use_it() {
     let folder = Folder::new();
     let (mut one, mut other) = (bare(folder.path()), bare(folder.path()));
     use_slots(&mut one, 3);
@@ -34,7 +34,7 @@ fn a_file_cut_at_any_byte_is_mended_by_those_who_use_it() {
         std::fs::File::options().write(true).open(folder.file()).unwrap().set_len(at).unwrap();
         use_slots(&mut one, 3);
         assert_eq!(use_slots(&mut other, 2).cpu_slots, 3, "cut at {at}");
-        assert_eq!(use_slots(&mut one, 3).cpu_slots, 2, "cut at {at}: mended");
+        assert_eq!(use_slots(&mut one, 3).cpu_slots, 2, "cut at {at}: repaired");
     }
 }
 
@@ -67,7 +67,7 @@ fn runs_find_each_other_again_when_the_file_was_removed() {
 }
 
 #[test]
-fn while_somebody_keeps_the_lock_nothing_starts_and_nobody_hangs() {
+fn while_another_process_holds_the_lock_nothing_starts_and_nothing_hangs() {
     use rustix::fs::{FlockOperation, flock};
     let folder = Folder::new();
     let mut one = bare(folder.path());

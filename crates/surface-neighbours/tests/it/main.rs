@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use sched_jobs::{Config, Jobs, Neighbours, Others, Usage};
-use surface_neighbours::{Ledger, Listening, Settings, join};
+use surface_neighbours::{Listener, Settings, SharedBudget, join};
 
 /// Longer than anything takes that works.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A folder of its own, removed at the end.
 struct Folder(PathBuf);
@@ -58,23 +58,23 @@ fn settings(folder: &Path, cpu_slots: u32) -> Settings {
 }
 
 /// A run in this process.
-fn run(folder: &Path, cpu_slots: u32) -> (Jobs, Listening) {
-    let (ledger, bell) = join(settings(folder, cpu_slots)).expect("it joins");
-    let jobs = Jobs::builder().config(config(cpu_slots)).neighbours(ledger).build();
+fn run(folder: &Path, cpu_slots: u32) -> (Jobs, Listener) {
+    let (budget, notifier) = join(settings(folder, cpu_slots)).expect("it joins");
+    let jobs = Jobs::builder().config(config(cpu_slots)).neighbours(budget).build();
     let poked = jobs.clone();
-    (jobs, bell.listen(move || poked.poke()).expect("a thread"))
+    (jobs, notifier.listen(move || poked.poke()).expect("a thread"))
 }
 
-/// A ledger without a scheduler.
-fn bare(folder: &Path) -> Ledger {
+/// A shared budget without a scheduler.
+fn bare(folder: &Path) -> SharedBudget {
     join(settings(folder, 8)).expect("it joins").0
 }
 
 /// What others hold, while we use this.
-fn use_slots(ledger: &mut Ledger, cpu_slots: u64) -> Others {
+fn use_slots(budget: &mut SharedBudget, cpu_slots: u64) -> Others {
     let mut seen = None;
     let running = usize::from(cpu_slots > 0);
-    ledger.share(&mut |others| {
+    budget.share(&mut |others| {
         assert!(seen.replace(others.clone()).is_none(), "asked twice");
         Usage { running, cpu_slots, ..Usage::default() }
     });

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use sched_jobs::{Job, State};
 
-use crate::{Folder, PATIENCE, run};
+use crate::{Folder, TIMEOUT, run};
 
 const FOLDER: &str = "BURSAR_TEST_FOLDER";
 const ROLE: &str = "BURSAR_TEST_ROLE";
@@ -49,7 +49,7 @@ impl Drop for Process {
 
 fn begun() {
     println!("BEGUN");
-    std::io::stdout().flush().expect("somebody reads");
+    std::io::stdout().flush().expect("it is read");
 }
 
 /// Not a test: what other processes do when a test starts them.
@@ -59,23 +59,23 @@ fn played_by_another_process() {
     let folder = Path::new(&folder);
     match role.split_once(' ').unwrap_or((&role, "")) {
         ("hold", _) => {
-            let (jobs, _listening) = run(folder, 2);
+            let (jobs, _listener) = run(folder, 2);
             let job = Job::new("holder").cpu_slots(2).run(|_| {
                 begun();
-                std::thread::sleep(PATIENCE * 10); // it is killed
+                std::thread::sleep(TIMEOUT * 10); // it is killed
             });
             jobs.submit(job).unwrap();
             jobs.wait().unwrap();
         }
         ("stream", _) => stream(folder),
         ("crowd", number) => crowd(folder, number.parse().unwrap()),
-        (role, _) => panic!("nobody plays {role}"),
+        (role, _) => panic!("unknown role {role}"),
     }
 }
 
 /// Small jobs without end, two at a time and never ending together.
 fn stream(folder: &Path) {
-    let (jobs, _listening) = run(folder, 2);
+    let (jobs, _listener) = run(folder, 2);
     for number in 0_u64.. {
         let small = Job::new(number.to_string()).run(move |_| {
             if number == 4 {
@@ -102,7 +102,7 @@ const CROWD_SLOTS: u32 = 3;
 fn crowd(folder: &Path, number: u64) {
     let log = File::options().create(true).append(true).open(folder.join(format!("log-{number}"))).unwrap();
     let log = Arc::new(Mutex::new(log));
-    let (jobs, _listening) = run(folder, CROWD_SLOTS);
+    let (jobs, _listener) = run(folder, CROWD_SLOTS);
     begun();
     for job in 0..150 {
         let (log, slots) = (log.clone(), (job * 7 + number) % 3 + 1);
@@ -177,22 +177,22 @@ fn the_limit_holds_whatever_processes_do() {
 fn a_killed_run_gives_back_at_once() {
     let folder = Folder::new();
     let mut other = Process::start(folder.path(), "hold");
-    let (jobs, _listening) = run(folder.path(), 2);
+    let (jobs, _listener) = run(folder.path(), 2);
     jobs.submit(Job::new("waits").run(|_| ())).unwrap();
     assert_eq!(jobs.status("waits").unwrap().state, State::Ready);
     other.kill();
-    jobs.wait_timeout(PATIENCE).expect("it starts when the other is gone").expect("it succeeds");
-    // Its bell went with its record.
-    let bells = std::fs::read_dir(folder.path()).unwrap().count() - 1;
-    assert_eq!(bells, 1, "ours alone");
+    jobs.wait_timeout(TIMEOUT).expect("it starts when the other is gone").expect("it succeeds");
+    // Its socket file went with its record.
+    let sockets = std::fs::read_dir(folder.path()).unwrap().count() - 1;
+    assert_eq!(sockets, 1, "ours alone");
 }
 
 #[test]
 fn a_large_job_is_not_starved_by_another_runs_small_ones() {
     let folder = Folder::new();
     let mut other = Process::start(folder.path(), "stream");
-    let (jobs, _listening) = run(folder.path(), 2);
+    let (jobs, _listener) = run(folder.path(), 2);
     jobs.submit(Job::new("large").cpu_slots(2).run(|_| ())).unwrap();
-    jobs.wait_timeout(PATIENCE).expect("its turn comes").expect("it succeeds");
+    jobs.wait_timeout(TIMEOUT).expect("its turn comes").expect("it succeeds");
     assert!(other.0.try_wait().unwrap().is_none(), "the other streams on");
 }

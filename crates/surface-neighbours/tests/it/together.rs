@@ -6,18 +6,18 @@ use std::sync::mpsc;
 use sched_jobs::{Ctx, Gpu, Job, Jobs, PendingDemand, State, Usage};
 use surface_neighbours::{JoinError, NAMED_MAX, Settings, join, runs_in};
 
-use crate::{Folder, PATIENCE, bare, config, run, use_slots};
+use crate::{Folder, TIMEOUT, bare, config, run, use_slots};
 
 /// Starts a job that holds so many slots until something is sent.
 fn hold(jobs: &Jobs, name: &str, slots: u32) -> mpsc::Sender<()> {
     let (release, released) = mpsc::channel::<()>();
     let (started, starts) = mpsc::channel();
     let job = Job::new(name).cpu_slots(slots).run_once(move |_| {
-        started.send(()).expect("somebody waits");
+        started.send(()).expect("the test waits");
         let _ = released.recv();
     });
     jobs.submit(job).expect("it is fine");
-    starts.recv_timeout(PATIENCE).expect("it starts");
+    starts.recv_timeout(TIMEOUT).expect("it starts");
     release
 }
 
@@ -32,11 +32,11 @@ fn what_one_gives_back_another_starts_with() {
     let why = other.why("waits").unwrap().to_string();
     assert!(why.contains("other runs (2)"), "{why}");
     release.send(()).unwrap();
-    other.wait_timeout(PATIENCE).expect("it is rung").expect("it succeeds");
+    other.wait_timeout(TIMEOUT).expect("it is notified").expect("it succeeds");
 }
 
 #[test]
-fn who_waits_finds_out_although_everything_was_removed() {
+fn a_run_that_waits_finds_out_although_everything_was_removed() {
     let folder = Folder::new();
     let (one, _one) = run(folder.path(), 2);
     let (other, _other) = run(folder.path(), 2);
@@ -47,7 +47,7 @@ fn who_waits_finds_out_although_everything_was_removed() {
         std::fs::remove_file(entry.unwrap().path()).unwrap();
     }
     release.send(()).unwrap();
-    other.wait_timeout(PATIENCE).expect("it looks").expect("it succeeds");
+    other.wait_timeout(TIMEOUT).expect("it looks").expect("it succeeds");
 }
 
 #[test]
@@ -59,11 +59,11 @@ fn a_run_that_leaves_gives_back_everything() {
     other.submit(Job::new("waits").run(|_| ())).unwrap();
     assert_eq!(other.status("waits").unwrap().state, State::Ready);
     drop(leaver);
-    other.wait_timeout(PATIENCE).expect("it is rung").expect("it succeeds");
+    other.wait_timeout(TIMEOUT).expect("it is notified").expect("it succeeds");
 }
 
 #[test]
-fn the_last_leaves_an_empty_file_and_no_bell() {
+fn the_last_leaves_an_empty_file_and_no_socket() {
     let folder = Folder::new();
     let (mut one, mut other) = (bare(folder.path()), bare(folder.path()));
     use_slots(&mut one, 1);
@@ -86,7 +86,7 @@ trait ShareLicence {
     fn share_licence(&mut self, held: u64);
 }
 
-impl ShareLicence for surface_neighbours::Ledger {
+impl ShareLicence for surface_neighbours::SharedBudget {
     fn share_licence(&mut self, held: u64) {
         use sched_jobs::Neighbours;
         self.share(&mut |_| Usage { named: vec![("licence".to_owned(), held)], ..Usage::default() });
@@ -97,11 +97,11 @@ impl ShareLicence for surface_neighbours::Ledger {
 fn what_has_been_wanted_too_long_counts_as_held() {
     use sched_jobs::Neighbours;
     let folder = Folder::new();
-    let (mut elder, mut other) = (bare(folder.path()), bare(folder.path()));
+    let (mut overdue, mut other) = (bare(folder.path()), bare(folder.path()));
     let jobs = Jobs::builder().build();
     let job = jobs.submit(Job::new("large")).unwrap();
     let wanted = PendingDemand { job, cpu_slots: 5, ram_mb: 0, vram_mb: 0, gpus: 0, named: Vec::new(), alone: false };
-    let mut wants = || elder.share(&mut |_| Usage { wanted: Some(wanted.clone()), ..Usage::default() });
+    let mut wants = || overdue.share(&mut |_| Usage { wanted: Some(wanted.clone()), ..Usage::default() });
     wants();
     assert_eq!(use_slots(&mut other, 1).cpu_slots, 0, "not yet");
     // Three intervals of 50 ms: time itself is what is tested.
@@ -109,7 +109,7 @@ fn what_has_been_wanted_too_long_counts_as_held() {
     wants();
     let others = use_slots(&mut other, 1);
     assert_eq!((others.cpu_slots, others.running), (5, 1));
-    use_slots(&mut elder, 5);
+    use_slots(&mut overdue, 5);
     assert_eq!(use_slots(&mut other, 1).cpu_slots, 5, "held now, and wanted no longer");
 }
 
@@ -120,11 +120,11 @@ fn runs_share_cards_one_by_one() {
         let mut config = config(4);
         config.limits.ram_mb = 0;
         config.limits.gpus = ids.iter().map(|id| Gpu::new(*id, 8_000)).collect();
-        let (ledger, bell) = join(Settings::new(&config).folder(folder.path()).available_mb(|| None)).unwrap();
-        let jobs = Jobs::builder().config(config).neighbours(ledger).build();
+        let (budget, notifier) = join(Settings::new(&config).folder(folder.path()).available_mb(|| None)).unwrap();
+        let jobs = Jobs::builder().config(config).neighbours(budget).build();
         let poked = jobs.clone();
-        let listening = bell.listen(move || poked.poke()).unwrap();
-        (jobs, listening)
+        let listener = notifier.listen(move || poked.poke()).unwrap();
+        (jobs, listener)
     };
     let (one, _one) = start(&["a", "b"]);
     // The other knows them in another order, and one more.
@@ -136,13 +136,13 @@ fn runs_share_cards_one_by_one() {
         let _ = released.recv();
     });
     one.submit(holder).unwrap();
-    assert_eq!(told.recv_timeout(PATIENCE).unwrap().len(), 2);
+    assert_eq!(told.recv_timeout(TIMEOUT).unwrap().len(), 2);
     let (tell, told) = mpsc::channel();
     let ids = |ctx: &Ctx<'_>| ctx.gpus().into_iter().map(|gpu| gpu.id).collect::<Vec<_>>();
     let small = tell.clone();
     other.submit(Job::new("small").gpus(3).vram_mb(3_000).run(move |ctx| small.send(ids(ctx)).unwrap())).unwrap();
-    assert_eq!(told.recv_timeout(PATIENCE).unwrap(), ["c", "b", "a"], "3 GB are left of each");
-    other.wait_timeout(PATIENCE).expect("it ends").expect("it succeeds");
+    assert_eq!(told.recv_timeout(TIMEOUT).unwrap(), ["c", "b", "a"], "3 GB are left of each");
+    other.wait_timeout(TIMEOUT).expect("it ends").expect("it succeeds");
     other.submit(Job::new("pair").gpus(2).vram_mb(4_000).run(move |ctx| tell.send(ids(ctx)).unwrap())).unwrap();
     assert_eq!(other.status("pair").unwrap().state, State::Ready);
     let why = other.why("pair").unwrap().to_string();
@@ -151,7 +151,7 @@ fn runs_share_cards_one_by_one() {
         "{why}"
     );
     release.send(()).unwrap();
-    assert_eq!(told.recv_timeout(PATIENCE).unwrap(), ["c", "b"]);
+    assert_eq!(told.recv_timeout(TIMEOUT).unwrap(), ["c", "b"]);
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn too_many_names_are_refused_with_both_numbers() {
 #[ignore = "a measurement"]
 fn alone_sharing_costs_less_than_ten_microseconds() {
     let folder = Folder::new();
-    let mut ledger = bare(folder.path());
+    let mut budget = bare(folder.path());
     // The time of this thread: on a busy machine the time of day measures the neighbours.
     let clock = || {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
@@ -208,7 +208,7 @@ fn alone_sharing_costs_less_than_ten_microseconds() {
         let batches = (0..10).map(|_| {
             let began = clock();
             for round in 0..rounds {
-                use_slots(&mut ledger, u64::from(round % changing));
+                use_slots(&mut budget, u64::from(round % changing));
             }
             (clock() - began) / rounds
         });

@@ -1,9 +1,11 @@
 //! A picture for Graphviz.
 //!
-//! Room: surface, pure.
+//! Room: surface.
+//!
+//! Pure: no clock, no file, no thread.
 //!
 //! # Invariant
-//! Boxes are called by numbers; what people wrote stands only in quotes, escaped.
+//! Boxes are named by numbers; text from the file is only in quotes, escaped.
 
 use std::fmt::Write;
 
@@ -12,16 +14,19 @@ use super::Picture;
 pub(super) fn draw(picture: &Picture) -> String {
     let name = quoted(&picture.name);
     let mut out = format!("digraph {name} {{\n  rankdir=LR;\n  node [shape=box, style=rounded];\n");
-    for (node, card) in picture.cards.iter().enumerate() {
-        let label =
-            if card.detail.is_empty() { card.label.clone() } else { format!("{}\n{}", card.label, card.detail) };
+    for (node, picture_node) in picture.nodes.iter().enumerate() {
+        let label = if picture_node.detail.is_empty() {
+            picture_node.label.clone()
+        } else {
+            format!("{}\n{}", picture_node.label, picture_node.detail)
+        };
         let _ = writeln!(out, "  n{node} [label={}];", quoted(&label));
     }
     for arrow in &picture.arrows {
         let mut looks = Vec::new();
         looks.extend((!arrow.label.is_empty()).then(|| format!("label={}", quoted(&arrow.label))));
         looks.extend(arrow.control.then(|| "style=dashed, color=red".to_owned()));
-        // Else Graphviz would turn the circle round.
+        // Otherwise Graphviz would reverse the cycle.
         looks.extend((arrow.loose && picture.goes_back(arrow)).then(|| "constraint=false".to_owned()));
         let looks = if looks.is_empty() { String::new() } else { format!(" [{}]", looks.join(", ")) };
         let _ = writeln!(out, "  n{} -> n{}{looks};", arrow.from, arrow.to);

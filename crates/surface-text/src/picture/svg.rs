@@ -1,12 +1,14 @@
 //! A picture for a browser.
 //!
-//! Room: surface, pure.
+//! Room: surface.
+//!
+//! Pure: no clock, no file, no thread.
 //!
 //! # Invariant
-//! Self-contained: no script, no font, no link. Layers stand left to right; no two boxes overlap.
+//! Self-contained: no script, no font, no link. Layers go left to right; no two boxes overlap.
 //!
 //! # Why it looks tidy
-//! Boxes of a layer are sorted by the mean place of those they are tied to, swept to and fro a few times
+//! Boxes of a layer are sorted by the mean position of the boxes they are joined with, swept to and fro a few times
 //! (the barycentre heuristic): most crossings of arrows go away, for the price of a few sorts.
 
 use std::collections::HashMap;
@@ -30,7 +32,7 @@ const DIP: usize = 16;
 
 pub(super) fn draw(picture: &Picture) -> String {
     let layers = arrange(picture);
-    let mut at = vec![(0, 0, 0); picture.cards.len()]; // x, y, width
+    let mut at = vec![(0, 0, 0); picture.nodes.len()]; // x, y, width
     let tallest = layers.iter().map(Vec::len).max().unwrap_or(0);
     let gaps = gaps(picture);
     let mut x = MARGIN;
@@ -61,7 +63,7 @@ pub(super) fn draw(picture: &Picture) -> String {
          </style>\n",
         escaped(&picture.name)
     );
-    // Left to right goes without saying; a circle does not.
+    // Left to right needs no arrow heads; a cycle does.
     let heads = back > 0 || picture.arrows.iter().any(|arrow| !arrow.label.is_empty());
     if heads {
         out.push_str(
@@ -78,18 +80,19 @@ pub(super) fn draw(picture: &Picture) -> String {
         line(&mut out, arrow, (at[arrow.from], at[arrow.to]), goes_back.then_some(lowest - DIP), *nth, heads);
         *nth += 1;
     }
-    for (card, &(x, y, width)) in picture.cards.iter().zip(&at) {
-        let _ = write!(out, "<g><title>{}</title>", escaped(&format!("{} {}", card.label, card.detail)));
+    for (picture_node, &(x, y, width)) in picture.nodes.iter().zip(&at) {
+        let _ =
+            write!(out, "<g><title>{}</title>", escaped(&format!("{} {}", picture_node.label, picture_node.detail)));
         let _ = write!(out, "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{BOX_HEIGHT}\" rx=\"6\"/>");
-        let base = if card.detail.is_empty() { y + 25 } else { y + 18 };
-        let _ = write!(out, "<text x=\"{}\" y=\"{base}\">{}</text>", x + 12, escaped(&cut(&card.label)));
-        if !card.detail.is_empty() {
+        let base = if picture_node.detail.is_empty() { y + 25 } else { y + 18 };
+        let _ = write!(out, "<text x=\"{}\" y=\"{base}\">{}</text>", x + 12, escaped(&cut(&picture_node.label)));
+        if !picture_node.detail.is_empty() {
             let _ = write!(
                 out,
                 "<text class=\"d\" x=\"{}\" y=\"{}\">{}</text>",
                 x + 12,
                 y + 33,
-                escaped(&cut(&card.detail))
+                escaped(&cut(&picture_node.detail))
             );
         }
         out.push_str("</g>\n");
@@ -98,7 +101,7 @@ pub(super) fn draw(picture: &Picture) -> String {
     out
 }
 
-/// An arrow and its label; the `nth` between the same two boxes stands below the one before. One that goes back runs below all boxes, at `back`.
+/// An arrow and its label; the `nth` between the same two boxes is below the one before. One that goes back runs below all boxes, at `back`.
 fn line(
     out: &mut String,
     arrow: &Arrow,
@@ -135,15 +138,15 @@ fn line(
 fn gaps(picture: &Picture) -> Vec<usize> {
     let mut gaps = vec![GAP; picture.layers];
     for arrow in picture.arrows.iter().filter(|arrow| !arrow.label.is_empty()) {
-        let gap = &mut gaps[picture.cards[arrow.from].layer];
+        let gap = &mut gaps[picture.nodes[arrow.from].layer];
         *gap = (*gap).max(cut(&arrow.label).chars().count() * SMALL + 24);
     }
     gaps
 }
 
 fn letters(picture: &Picture, node: usize) -> usize {
-    let card = &picture.cards[node];
-    cut(&card.label).chars().count().max(cut(&card.detail).chars().count() * 4 / 5)
+    let picture_node = &picture.nodes[node];
+    cut(&picture_node.label).chars().count().max(cut(&picture_node.detail).chars().count() * 4 / 5)
 }
 
 fn cut(text: &str) -> String {
@@ -155,18 +158,18 @@ fn cut(text: &str) -> String {
 
 /// The boxes of each layer, top to bottom.
 fn arrange(picture: &Picture) -> Vec<Vec<usize>> {
-    let cards = &picture.cards;
+    let nodes = &picture.nodes;
     let mut layers = vec![Vec::new(); picture.layers];
-    let mut users = vec![Vec::new(); cards.len()];
-    for (node, card) in cards.iter().enumerate() {
-        layers[card.layer].push(node);
-        for &need in &card.needs {
+    let mut users = vec![Vec::new(); nodes.len()];
+    for (node, picture_node) in nodes.iter().enumerate() {
+        layers[picture_node.layer].push(node);
+        for &need in &picture_node.needs {
             users[need].push(node);
         }
     }
-    let mut place = vec![0; cards.len()];
+    let mut position = vec![0; nodes.len()];
     for layer in &layers {
-        number(layer, &mut place);
+        number(layer, &mut position);
     }
     for sweep in 0..SWEEPS {
         let down = sweep % 2 == 0;
@@ -174,21 +177,21 @@ fn arrange(picture: &Picture) -> Vec<Vec<usize>> {
             let layer = &mut layers[if down { nth } else { picture.layers - 1 - nth }];
             // In 1024ths, so that the order is one of whole numbers, and the same everywhere.
             layer.sort_by_cached_key(|&node| {
-                let tied = if down { &cards[node].needs } else { &users[node] };
+                let tied = if down { &nodes[node].needs } else { &users[node] };
                 match tied.len() {
-                    0 => place[node] * 1024,
-                    count => tied.iter().map(|&other| place[other]).sum::<usize>() * 1024 / count,
+                    0 => position[node] * 1024,
+                    count => tied.iter().map(|&other| position[other]).sum::<usize>() * 1024 / count,
                 }
             });
-            number(layer, &mut place);
+            number(layer, &mut position);
         }
     }
     layers
 }
 
-fn number(layer: &[usize], place: &mut [usize]) {
+fn number(layer: &[usize], position: &mut [usize]) {
     for (nth, &node) in layer.iter().enumerate() {
-        place[node] = nth;
+        position[node] = nth;
     }
 }
 

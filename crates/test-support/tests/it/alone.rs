@@ -3,9 +3,9 @@ use test_support::{alone, alone_with, is_alone};
 use crate::said;
 
 #[test]
-fn a_test_goes_on_in_a_process_of_its_own() {
+fn a_test_continues_in_a_process_of_its_own() {
     let before = std::process::id().to_string();
-    if alone_with("alone::a_test_goes_on_in_a_process_of_its_own", &[("PARENT", &before)]) {
+    if alone_with("alone::a_test_continues_in_a_process_of_its_own", &[("PARENT", &before)]) {
         assert!(is_alone());
         assert_ne!(std::env::var("PARENT").unwrap(), before);
         return;
@@ -19,12 +19,12 @@ fn a_failure_in_that_process_is_one_here() {
     if is_alone() {
         panic!("wrong, on purpose");
     }
-    let told = said(|| _ = alone(name));
-    assert!(told.contains("wrong, on purpose"), "{told}");
+    let printed = said(|| _ = alone(name));
+    assert!(printed.contains("wrong, on purpose"), "{printed}");
 }
 
 #[test]
 fn a_name_that_no_test_has_is_a_failure() {
-    let told = said(|| _ = alone("alone::no_such_test"));
-    assert!(told.contains("0 passed"), "{told}");
+    let printed = said(|| _ = alone("alone::no_such_test"));
+    assert!(printed.contains("0 passed"), "{printed}");
 }

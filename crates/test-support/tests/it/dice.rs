@@ -14,7 +14,7 @@ fn equal_seeds_give_equal_numbers_and_neighbours_have_none_in_common() {
 }
 
 #[test]
-fn a_clone_goes_on_with_the_same_numbers() {
+fn a_clone_continues_with_the_same_numbers() {
     let dice = Dice::new(1);
     dice.throw();
     let clone = dice.clone();

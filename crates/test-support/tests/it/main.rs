@@ -1,4 +1,4 @@
-//! What tests rely on: a failure is told, with the seed; nothing waits for ever.
+//! What tests rely on: a failure is printed, with the seed; nothing waits for ever.
 
 mod alone;
 mod dice;

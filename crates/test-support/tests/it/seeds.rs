@@ -31,22 +31,22 @@ fn the_environment_asks_for_more_seeds() {
 }
 
 #[test]
-fn a_seed_that_fails_is_told_last() {
-    let Some(output) = output_alone_with("seeds::a_seed_that_fails_is_told_last", &[]) else {
+fn a_seed_that_fails_is_printed_last() {
+    let Some(output) = output_alone_with("seeds::a_seed_that_fails_is_printed_last", &[]) else {
         return for_seeds("a_test", 0..5, |seed| assert_ne!(seed, 3));
     };
-    let told = all_text(&output);
-    assert!(!output.status.success() && told.contains("SEED=3 cargo test -p test-support a_test"), "{told}");
-    assert!(!told.contains("SEED=4"), "{told}");
+    let printed = all_text(&output);
+    assert!(!output.status.success() && printed.contains("SEED=3 cargo test -p test-support a_test"), "{printed}");
+    assert!(!printed.contains("SEED=4"), "{printed}");
 }
 
 #[test]
-fn a_seed_that_hangs_ends_the_process_and_is_told() {
-    let no_patience = [("BURSAR_TEST_SLOWDOWN", "0")];
-    let Some(output) = output_alone_with("seeds::a_seed_that_hangs_ends_the_process_and_is_told", &no_patience) else {
+fn a_seed_that_hangs_ends_the_process_and_is_printed() {
+    let no_time = [("BURSAR_TEST_SLOWDOWN", "0")];
+    let Some(output) = output_alone_with("seeds::a_seed_that_hangs_ends_the_process_and_is_printed", &no_time) else {
         return for_seeds("a_test", 5..6, |_| thread::park());
     };
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.signal(), Some(6), "{told}");
-    assert!(told.contains("a_test hangs; replay: `SEED=5 cargo test -p test-support a_test`"), "{told}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.signal(), Some(6), "{printed}");
+    assert!(printed.contains("a_test hangs; replay: `SEED=5 cargo test -p test-support a_test`"), "{printed}");
 }

@@ -19,14 +19,14 @@ fn what_holds_after_a_while_is_waited_for() {
 
 #[test]
 fn what_never_holds_fails_and_is_named() {
-    let told = said(|| until(Duration::from_millis(5), "it rains", || false));
-    assert_eq!(told, "not within 5ms: it rains");
+    let printed = said(|| until(Duration::from_millis(5), "it rains", || false));
+    assert_eq!(printed, "not within 5ms: it rains");
 }
 
 #[test]
 fn what_takes_for_ever_fails_and_is_named() {
-    let told = said(|| in_time(Duration::from_millis(5), "a message", thread::park));
-    assert_eq!(told, "not within 5ms: a message");
+    let printed = said(|| in_time(Duration::from_millis(5), "a message", thread::park));
+    assert_eq!(printed, "not within 5ms: a message");
 }
 
 #[test]

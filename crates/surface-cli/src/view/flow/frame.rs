@@ -1,12 +1,14 @@
 //! The live area of a flow: its edges, its nodes, and a line for the whole.
 //!
-//! Room: surface, pure: values in, lines out.
+//! Room: surface.
+//!
+//! Pure: no clock, no file, no thread.
 //!
 //! # Invariant
 //! A frame has at most `height` lines, none wider than `width`, whatever the flow.
 //!
 //! # Why it holds
-//! Tables fit themselves; of rows that find no room only the number is shown.
+//! Tables are cut to the width; rows without room are only counted.
 //! Checked by `a_frame_is_never_larger_than_the_terminal_and_always_shows_the_selected_edge`.
 
 use std::ops::Range;
@@ -17,22 +19,22 @@ use surface_text::amounts::latency;
 use super::rates::Rates;
 use crate::control::{EdgeLine, FlowLine, NodeLine};
 use crate::view::paint::{Paint, cut};
+use crate::view::printer::Shown;
 use crate::view::table::{Column, fit, wanted};
 use crate::view::text::{clean, count, errors, grouped, percent, rate, time};
-use crate::view::voice::Shown;
 
 const BAR: usize = 8;
 /// What the keys do, in lines.
 const KEYS: [&str; 4] = [
-    " k  stop at once: the kill switch     q  deliver what is on its way, then stop",
-    " ↑ ↓  choose an edge     + -  double or halve its capacity",
+    " k  stop at once: the kill switch     q  deliver messages on their way, then stop",
+    " ↑ ↓  select an edge     + -  double or halve its capacity",
     " p  its next band: normal, high, control     space  pause or resume all sources",
-    " ?  these lines     Ctrl-C  as q; twice, as k",
+    " ?  this help     Ctrl-C  as q; twice, as k",
 ];
 
-/// Everything a frame shows besides counts.
-pub(crate) struct Around {
-    /// What keys are about is an edge.
+/// Everything a frame shows besides counters.
+pub(crate) struct FrameContext {
+    /// Keys select an edge.
     pub(crate) shown: Shown,
     pub(crate) width: usize,
     pub(crate) height: usize,
@@ -40,28 +42,28 @@ pub(crate) struct Around {
 }
 
 /// The lines of the live area.
-pub(crate) fn frame(flow: &FlowLine, rates: &Rates, around: &Around) -> Vec<String> {
-    let Around { width, height, paint, .. } = *around;
+pub(crate) fn frame(flow: &FlowLine, rates: &Rates, context: &FrameContext) -> Vec<String> {
+    let FrameContext { width, height, paint, .. } = *context;
     let mut foot: Vec<String> = Vec::new();
-    if around.shown.shows_keys {
+    if context.shown.shows_keys {
         foot.extend(KEYS.map(|line| paint.dim(line)));
     }
-    foot.push(status(flow, rates, around));
+    foot.push(status(flow, rates, context));
     foot.drain(..foot.len().saturating_sub(height));
     // Two lines of titles, and an empty one between.
     let room = height.saturating_sub(foot.len());
     let (edges, nodes) = share(flow.edges.len(), flow.nodes.len(), room.saturating_sub(3));
     let mut lines = Vec::new();
     if edges > 0 {
-        lines.extend(some(flow.edges.len(), edges, around.shown.selected.unwrap_or(0), paint, |shown| {
-            edge_table(flow, rates, shown, around)
+        lines.extend(some(flow.edges.len(), edges, context.shown.selected.unwrap_or(0), paint, |shown| {
+            edge_table(flow, rates, shown, context)
         }));
     }
     if edges > 0 && nodes > 0 {
         lines.push(String::new());
     }
     if nodes > 0 {
-        lines.extend(some(flow.nodes.len(), nodes, 0, paint, |shown| node_table(flow, rates, shown, around)));
+        lines.extend(some(flow.nodes.len(), nodes, 0, paint, |shown| node_table(flow, rates, shown, context)));
     }
     lines.truncate(room);
     lines.extend(foot);
@@ -79,7 +81,7 @@ fn share(edges: usize, nodes: usize, room: usize) -> (usize, usize) {
     (for_edges, room - for_edges)
 }
 
-/// A table of as many rows as there is room for, around the one that matters; the last line says how many are not shown.
+/// A table of as many rows as there is room for, around row `near`; the last line says how many are not shown.
 fn some(
     all: usize,
     room: usize,
@@ -97,13 +99,13 @@ fn some(
     lines
 }
 
-fn edge_table(flow: &FlowLine, rates: &Rates, shown: Range<usize>, around: &Around) -> Vec<String> {
-    let Around { paint, width, .. } = *around;
+fn edge_table(flow: &FlowLine, rates: &Rates, shown: Range<usize>, context: &FrameContext) -> Vec<String> {
+    let FrameContext { paint, width, .. } = *context;
     let edges: Vec<(usize, &EdgeLine)> = flow.edges.iter().enumerate().skip(shown.start).take(shown.len()).collect();
     let cells = |cell: &dyn Fn(usize, &EdgeLine) -> String| edges.iter().map(|(at, edge)| cell(*at, edge)).collect();
     let names = |short: bool| {
         cells(&|at, edge: &EdgeLine| {
-            let mark = if around.shown.selected == Some(at) { "▸" } else { " " };
+            let mark = if context.shown.selected == Some(at) { "▸" } else { " " };
             let id = clean(&edge.id);
             format!("{mark}{}", if short { shortened(&id) } else { id })
         })
@@ -117,7 +119,7 @@ fn edge_table(flow: &FlowLine, rates: &Rates, shown: Range<usize>, around: &Arou
         Column::right("RATE/S", 7, cells(&|at, _| rate(rates.edge(at)))),
         Column::right("DELIVERED", 4, cells(&|_, edge| count(edge.delivered))),
         Column::left("", 5, cells(&|_, edge| lost(edge, paint))),
-        // Last, so that nothing moves when it comes and goes.
+        // Last, so that no other column moves when it appears.
         Column::left("", 6, cells(&|_, edge| if edge.blocked { paint.red("■ blocked") } else { String::new() })),
     ];
     if wanted(&columns) > width {
@@ -143,7 +145,7 @@ fn filled(edge: &EdgeLine) -> String {
 
 fn bar(edge: &EdgeLine, paint: Paint) -> String {
     let part = edge.depth as f64 / edge.capacity.max(1) as f64;
-    // One message is seen as well: an empty bar means empty.
+    // One message is visible, too: an empty bar means empty.
     let full = ((part * BAR as f64).round() as usize).clamp(usize::from(edge.depth > 0), BAR);
     let (on, off) = ("█".repeat(full), "░".repeat(BAR - full));
     let on = match part {
@@ -162,7 +164,7 @@ fn band(band: &str, paint: Paint) -> String {
     }
 }
 
-/// What did not get through as it was.
+/// What was dropped, replaced or merged.
 fn lost(edge: &EdgeLine, paint: Paint) -> String {
     let mut says = Vec::new();
     for (number, what) in [(edge.dropped, "dropped"), (edge.replaced, "replaced"), (edge.coalesced, "merged")] {
@@ -173,8 +175,8 @@ fn lost(edge: &EdgeLine, paint: Paint) -> String {
     says.join(" ")
 }
 
-fn node_table(flow: &FlowLine, rates: &Rates, shown: Range<usize>, around: &Around) -> Vec<String> {
-    let Around { paint, width, .. } = *around;
+fn node_table(flow: &FlowLine, rates: &Rates, shown: Range<usize>, context: &FrameContext) -> Vec<String> {
+    let FrameContext { paint, width, .. } = *context;
     let nodes: Vec<(usize, &NodeLine)> = flow.nodes.iter().enumerate().skip(shown.start).take(shown.len()).collect();
     let cells = |cell: &dyn Fn(usize, &NodeLine) -> String| nodes.iter().map(|(at, node)| cell(*at, node)).collect();
     let if_any = |number: u64, text: String| if number == 0 { String::new() } else { text };
@@ -191,7 +193,7 @@ fn node_table(flow: &FlowLine, rates: &Rates, shown: Range<usize>, around: &Arou
     fit(cut_last(columns, width), width, paint)
 }
 
-/// An error has as many words as it likes; the table gets those for which there is room.
+/// Cuts the last column, which holds error messages, to the remaining width.
 fn cut_last(mut columns: Vec<Column>, width: usize) -> Vec<Column> {
     const LEAST: usize = 12;
     if let Some(mut last) = columns.pop() {
@@ -214,14 +216,14 @@ fn state(state: &str, paint: Paint) -> String {
     }
 }
 
-fn status(flow: &FlowLine, rates: &Rates, around: &Around) -> String {
+fn status(flow: &FlowLine, rates: &Rates, context: &FrameContext) -> String {
     let totals = flow.totals();
     let some = |number: u64, what: &str| (number > 0).then(|| format!("{} {what}", grouped(number)));
-    let keys = around.shown.selected.map(|_| "k kill · q stop · ? keys".to_owned());
-    // With what each is worth: where there is no room, the least worth goes.
+    let keys = context.shown.selected.map(|_| "k kill · q stop · ? keys".to_owned());
+    // With a weight: where there is no room, parts with the lowest weight are left out.
     let mut parts: Vec<(u8, String)> = [
         (9, Some(format!("{} {}", flow.flow, clean(&flow.name)))),
-        (8, around.shown.note.clone()),
+        (8, context.shown.note.clone()),
         (7, Some(time(flow.elapsed()))),
         (6, Some(format!("{} msg/s", rate(rates.delivered())))),
         (4, Some(format!("{} delivered", grouped(totals.delivered)))),
@@ -236,13 +238,13 @@ fn status(flow: &FlowLine, rates: &Rates, around: &Around) -> String {
     .filter_map(|(worth, part)| part.map(|part| (worth, part)))
     .collect();
     let wide = |parts: &[(u8, String)]| parts.iter().map(|(_, part)| measure_text_width(part) + 3).sum::<usize>();
-    while parts.len() > 1 && wide(&parts) > around.width + 2 {
+    while parts.len() > 1 && wide(&parts) > context.width + 2 {
         let least = (0..parts.len()).min_by_key(|at| parts[*at].0).unwrap_or(0);
         parts.remove(least);
     }
     let line = parts.into_iter().map(|(_, part)| part).collect::<Vec<_>>().join(" · ");
-    match &around.shown.note {
-        Some(_) => around.paint.yellow(&format!(" {line}")),
-        None => around.paint.dim(&format!(" {line}")),
+    match &context.shown.note {
+        Some(_) => context.paint.yellow(&format!(" {line}")),
+        None => context.paint.dim(&format!(" {line}")),
     }
 }

@@ -1,28 +1,30 @@
-//! A flow while it goes on.
+//! The display of an active flow.
 //!
-//! [`rates`] says how fast, [`frame`] is the live area, [`tell`] the lines for everything else: all pure. [`watch`] feeds them.
+//! Room: surface.
+//!
+//! [`rates`] computes rates, [`frame`] draws the live area, [`lines`] writes lines for everything else: all pure. [`watch`] feeds them.
 
 mod frame;
+mod lines;
 mod rates;
-mod tell;
 #[cfg(test)]
 mod tests;
 mod watch;
 
 use bursar::flow::Handle;
 
-pub(crate) use self::frame::{Around, frame};
+pub(crate) use self::frame::{FrameContext, frame};
+pub(crate) use self::lines::Ended;
 pub(crate) use self::rates::Rates;
-pub(crate) use self::tell::Ended;
 use self::watch::Watcher;
-use super::voice::{Display, Voice};
+use super::printer::{Display, Printer};
 
 /// Begins to show a flow.
 ///
 /// # Errors
-/// If there is no thread to be had.
-pub(crate) fn start(handle: Handle, voice: &Voice) -> std::io::Result<Display<Ended>> {
-    let watcher = Watcher::new(handle, voice.clone());
-    watcher.open(); // here, so that nothing is told before it
-    Display::start(voice, move |ended| watcher.watch(ended))
+/// If the thread cannot be started.
+pub(crate) fn start(handle: Handle, printer: &Printer) -> std::io::Result<Display<Ended>> {
+    let watcher = Watcher::new(handle, printer.clone());
+    watcher.open(); // here, so that nothing is printed before it
+    Display::start(printer, move |ended| watcher.watch(ended))
 }

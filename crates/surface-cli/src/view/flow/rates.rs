@@ -1,16 +1,16 @@
-//! How fast things move: differences between what was counted now and about a second ago.
+//! Rates: differences between counters now and about a second ago.
 //!
-//! Room: surface, pure.
+//! Room: decisions.
 //!
 //! # Invariant
-//! Memory is bounded: samples older than a second go, but for the one that the second is measured from.
+//! Memory is bounded: samples older than a second are dropped, except the one that the second is measured from.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::control::FlowLine;
 
-/// Rates are over so long.
+/// The period of a rate.
 const SPAN: Duration = Duration::from_secs(1);
 
 struct Sample {
@@ -39,7 +39,7 @@ impl Rates {
         rates
     }
 
-    /// Takes a look into account.
+    /// Adds a sample.
     pub(crate) fn take(&mut self, flow: &FlowLine) {
         let sample = Sample::of(flow);
         let is_old = |second: &Sample| second.at + SPAN <= sample.at;

@@ -1,13 +1,15 @@
 //! Frames as a terminal of any size gets them.
+//!
+//! Room: tests.
 
 use console::measure_text_width;
 
-use super::frame::{Around, frame};
+use super::frame::{FrameContext, frame};
+use super::lines::{Ended, last_line, plain, plain_error};
 use super::rates::Rates;
-use super::tell::{Ended, last_line, plain, plain_error};
 use crate::control::{EdgeLine, FlowLine, NodeLine};
 use crate::view::paint::Paint;
-use crate::view::voice::Shown;
+use crate::view::printer::Shown;
 
 fn edge(id: &str, depth: usize, capacity: usize) -> EdgeLine {
     EdgeLine {
@@ -44,15 +46,15 @@ fn sensors() -> FlowLine {
     FlowLine { flow: "f-7f3a".into(), name: "sensors".into(), pid: 1, elapsed_ms: 10_000, nodes, edges }
 }
 
-fn around(width: usize, height: usize) -> Around {
+fn context(width: usize, height: usize) -> FrameContext {
     let shown = Shown { selected: Some(1), ..Shown::default() };
-    Around { shown, width, height, paint: Paint(false) }
+    FrameContext { shown, width, height, paint: Paint(false) }
 }
 
 #[test]
 fn a_frame_shows_depth_rate_loss_latency_and_errors() {
     let flow = sensors();
-    let lines = frame(&flow, &Rates::of_all(&flow), &around(120, 24));
+    let lines = frame(&flow, &Rates::of_all(&flow), &context(120, 24));
     let expected = " EDGE              BAND    POLICY  WAITING           RATE/S  DELIVERED
  imu:out->slow:in  normal  block   ████████ 640/640     100      1,000                   ■ blocked
 ▸slow:out->log:in  high    latest  ███░░░░░     3/8     100      1,000  12,034 replaced
@@ -68,7 +70,7 @@ fn a_frame_shows_depth_rate_loss_latency_and_errors() {
 #[test]
 fn where_there_is_little_room_ports_and_less_important_columns_go() {
     let flow = sensors();
-    let lines = frame(&flow, &Rates::of_all(&flow), &around(50, 24));
+    let lines = frame(&flow, &Rates::of_all(&flow), &context(50, 24));
     assert_eq!(lines[1], " imu->slow  ████████ 640/640     100  ■ blocked");
     assert_eq!(lines[4], " NODE  STATE    MSG/S     P99  BUSY  ERRORS");
 }
@@ -83,8 +85,8 @@ fn a_frame_is_never_larger_than_the_terminal_and_always_shows_the_selected_edge(
         for width in [1, 20, 33, 50, 80, 200] {
             for selected in [0, 30, 59] {
                 let shown = Shown { selected: Some(selected), shows_keys: height % 2 == 0, ..Shown::default() };
-                let around = Around { shown, ..around(width, height) };
-                let lines = frame(&flow, &rates, &around);
+                let context = FrameContext { shown, ..context(width, height) };
+                let lines = frame(&flow, &rates, &context);
                 let what = format!("{width} x {height}, {selected} selected: {lines:#?}");
                 assert!(lines.len() <= height, "{} lines; {what}", lines.len());
                 assert!(lines.iter().all(|line| measure_text_width(line) <= width), "{what}");

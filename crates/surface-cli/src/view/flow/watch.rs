@@ -1,95 +1,97 @@
-//! The thread that looks at a flow and prints.
+//! The thread that watches a flow and prints.
 //!
-//! Room: surface. Reads the clock and the counts; what it prints is made by the pure files beside it.
+//! Room: driver.
+//!
+//! It reads the clock and the counters; the pure files beside it format what it prints.
 //!
 //! # Invariant
-//! It looks ten times a second, or less often: at most a fifth of the time, however large the flow.
+//! It reads the counters ten times a second, or less often: at most a fifth of the time, however large the flow.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use bursar::flow::Handle;
 
-use super::frame::{Around, frame};
+use super::frame::{FrameContext, frame};
+use super::lines::{Ended, last_line, plain, plain_error};
 use super::rates::Rates;
-use super::tell::{Ended, last_line, plain, plain_error};
 use crate::control::event::{Counts, Event};
 use crate::control::{FlowLine, Totals};
 use crate::exit::say;
 use crate::view::Mode;
 use crate::view::paint::{Paint, Screen};
+use crate::view::printer::{Printer, Shown};
 use crate::view::text::{clean, counted};
-use crate::view::voice::{Shown, Voice};
 
-/// Frames are drawn so often.
-const FRAME: Duration = Duration::from_millis(100);
-/// Lines are written so often.
-const LINE: Duration = Duration::from_secs(1);
-/// Errors are looked for so often where nothing is drawn.
-const GLANCE: Duration = Duration::from_millis(250);
+/// How often frames are drawn.
+const FRAME_INTERVAL: Duration = Duration::from_millis(100);
+/// How often lines are written.
+const LINE_INTERVAL: Duration = Duration::from_secs(1);
+/// How often errors are checked where nothing is drawn.
+const ERROR_INTERVAL: Duration = Duration::from_millis(250);
 /// Lines of a frame.
 const LINES_MAX: usize = 100;
 /// Lines of the last frame.
 const LAST_LINES: usize = 200;
-/// Its width, where there is no terminal.
+/// Its width, without a terminal.
 const LAST_WIDTH: usize = 120;
 
 pub(super) struct Watcher {
     handle: Handle,
-    voice: Voice,
+    printer: Printer,
     rates: Rates,
     paint: Paint,
     screen: Screen<std::io::Stdout>,
-    /// Errors of each node that were told of.
+    /// Errors of each node that were reported.
     errors: HashMap<String, u64>,
-    told_at: Instant,
-    /// What was delivered and lost when that was last told.
-    told: Option<Totals>,
+    reported_at: Instant,
+    /// The totals of the last line.
+    reported: Option<Totals>,
 }
 
 impl Watcher {
-    pub(super) fn new(handle: Handle, voice: Voice) -> Watcher {
+    pub(super) fn new(handle: Handle, printer: Printer) -> Watcher {
         Watcher {
             handle,
-            voice,
+            printer,
             rates: Rates::default(),
             paint: Paint(console::colors_enabled()),
             screen: Screen::new(std::io::stdout()),
             errors: HashMap::new(),
-            told_at: Instant::now(),
-            told: None,
+            reported_at: Instant::now(),
+            reported: None,
         }
     }
 
     /// Watches until the display is closed.
     pub(super) fn watch(mut self, ended: &dyn Fn() -> Option<Ended>) {
         let mut pause = Duration::ZERO;
-        while !self.voice.rest(pause) {
-            self.voice.tell_said();
+        while !self.printer.wait(pause) {
+            self.printer.emit_messages();
             let began = Instant::now();
             let flow = self.look();
             self.rates.take(&flow);
-            match self.voice.mode {
+            match self.printer.mode {
                 Mode::Live => self.draw(&flow),
-                Mode::Plain | Mode::Quiet | Mode::Json => self.tell(&flow),
+                Mode::Plain | Mode::Quiet | Mode::Json => self.report(&flow),
             }
-            let usual = if self.voice.mode == Mode::Live { FRAME } else { GLANCE };
+            let usual = if self.printer.mode == Mode::Live { FRAME_INTERVAL } else { ERROR_INTERVAL };
             pause = usual.max(began.elapsed() * 4);
         }
         self.close(ended());
     }
 
     fn look(&self) -> FlowLine {
-        FlowLine::of(self.voice.id(), self.handle.stats())
+        FlowLine::of(self.printer.id(), self.handle.stats())
     }
 
-    /// Tells that there is a flow.
+    /// Reports the start of the flow.
     pub(super) fn open(&self) {
         let (nodes, edges) = (self.handle.nodes().count(), self.handle.edges().count());
-        match self.voice.mode {
+        match self.printer.mode {
             Mode::Live => {}
             Mode::Plain | Mode::Quiet => {
-                let (id, name) = (self.voice.id(), clean(&self.handle.stats().name));
+                let (id, name) = (self.printer.id(), clean(&self.handle.stats().name));
                 say!("flow {id}: {name}, {}, {}", counted(nodes, "node"), counted(edges, "edge"));
             }
             Mode::Json => {
@@ -102,22 +104,22 @@ impl Watcher {
     }
 
     fn draw(&mut self, flow: &FlowLine) {
-        self.voice.draw(&mut self.screen, |shown, width, height| {
+        self.printer.draw(&mut self.screen, |shown, width, height| {
             let selected = shown.selected.map(|at| at.min(flow.edges.len().saturating_sub(1)));
             let shown = Shown { selected, ..shown };
-            frame(flow, &self.rates, &Around { shown, width, height: height.min(LINES_MAX), paint: self.paint })
+            frame(flow, &self.rates, &FrameContext { shown, width, height: height.min(LINES_MAX), paint: self.paint })
         });
     }
 
     /// A line when a node fails, and one a second if anything moved.
-    fn tell(&mut self, flow: &FlowLine) {
+    fn report(&mut self, flow: &FlowLine) {
         for node in flow.nodes.iter().filter(|node| node.errors > 0) {
             let known = self.errors.insert(node.id.clone(), node.errors).unwrap_or(0);
             if known == node.errors {
                 continue;
             }
             let error = node.last_error.as_deref().unwrap_or("no reason given");
-            if self.voice.mode == Mode::Json {
+            if self.printer.mode == Mode::Json {
                 let mut event = Event::new(flow.elapsed(), "failed");
                 (event.node, event.error, event.errors) =
                     (Some(node.id.as_str()), Some(error.into()), Some(node.errors));
@@ -127,11 +129,11 @@ impl Watcher {
             }
         }
         let totals = flow.totals();
-        if self.told_at.elapsed() < LINE || self.told == Some(totals) {
+        if self.reported_at.elapsed() < LINE_INTERVAL || self.reported == Some(totals) {
             return;
         }
-        (self.told_at, self.told) = (Instant::now(), Some(totals));
-        if self.voice.mode == Mode::Json {
+        (self.reported_at, self.reported) = (Instant::now(), Some(totals));
+        if self.printer.mode == Mode::Json {
             self.print(Event { stats: Some(flow), ..Event::new(flow.elapsed(), "stats") });
         } else {
             say!("{}", plain(flow, &self.rates));
@@ -141,10 +143,10 @@ impl Watcher {
     fn close(&mut self, ended: Option<Ended>) {
         let flow = self.look();
         let rates = Rates::of_all(&flow);
-        // The last line of a frame is about the moment; how it ended says it all.
+        // The last line of a frame is about the moment; the result replaces it.
         let frame_of = |width: usize, paint: Paint| {
-            let around = Around { shown: Shown::default(), width, height: LAST_LINES, paint };
-            let mut lines = frame(&flow, &rates, &around);
+            let context = FrameContext { shown: Shown::default(), width, height: LAST_LINES, paint };
+            let mut lines = frame(&flow, &rates, &context);
             lines.pop();
             lines.extend(ended.as_ref().map(|ended| {
                 let line = last_line(ended, &flow);
@@ -156,15 +158,15 @@ impl Watcher {
             }));
             lines
         };
-        match self.voice.mode {
-            Mode::Live => self.voice.draw(&mut self.screen, |_, width, _| frame_of(width, self.paint)),
+        match self.printer.mode {
+            Mode::Live => self.printer.draw(&mut self.screen, |_, width, _| frame_of(width, self.paint)),
             Mode::Plain | Mode::Quiet => {
-                self.tell(&flow);
+                self.report(&flow);
                 frame_of(LAST_WIDTH, Paint(false)).iter().for_each(|line| say!("{line}"));
             }
             Mode::Json => {
-                self.voice.tell_said();
-                self.tell(&flow);
+                self.printer.emit_messages();
+                self.report(&flow);
                 let mut event = Event::new(flow.elapsed(), "flow_ended");
                 event.outcome = ended.as_ref().map(Ended::name);
                 if let Some(Ended::Failed(error) | Ended::Lost(error)) = &ended {
@@ -178,6 +180,6 @@ impl Watcher {
     }
 
     fn print(&self, event: Event<'_>) {
-        let _ = self.voice.tell(event); // told at the end
+        let _ = self.printer.emit(event); // reported at the end
     }
 }

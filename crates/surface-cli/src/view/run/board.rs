@@ -1,13 +1,15 @@
-//! What is known about a run, from its events alone.
+//! The state of a run for display, from its events alone.
 //!
-//! Room: surface, pure. No clock and no terminal: events come in, counts and times go out. An event costs the same whether there are
+//! Room: state.
+//!
+//! No clock and no terminal: events come in, counts and times go out. An event costs the same whether there are
 //! ten jobs or a hundred thousand.
 //!
 //! # Invariant
 //! The counts of each group are the states of its jobs; `running` holds the running jobs, and `ready` of a group its ready ones.
 //!
 //! # Why it holds
-//! [`Board::put`] is the only function that changes a state, and moves the job from one count, and one bag, to the other.
+//! [`Board::put`] is the only function that changes a state, and moves the job from one count, and one list, to the other.
 //! Checked by `counts_are_the_states_whatever_happens`.
 
 use std::collections::HashMap;
@@ -23,14 +25,14 @@ pub(crate) type Counts = [u32; 7];
 
 /// Where one job is.
 #[derive(Debug, Clone)]
-struct Seat {
+struct JobEntry {
     job: Followed,
     group: u32,
-    /// Its place in `running`, or in `ready` of its group.
-    place: u32,
+    /// Its index in `running`, or in `ready` of its group.
+    slot: u32,
     /// Since when it is ready, or runs.
     since: Duration,
-    /// How long its attempt had run before this process heard of it.
+    /// How long its attempt had run before this process started.
     earlier: Duration,
 }
 
@@ -86,22 +88,22 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    /// Whether an attempt ran in the life of the job that ended with it.
+    /// Whether an attempt ran before the job ended.
     pub(crate) fn has_run(&self) -> bool {
         self.ran.is_some()
     }
 }
 
-/// A run as its events tell it.
+/// The state of a run, from its events.
 #[derive(Debug, Clone)]
 pub(crate) struct Board {
     names: Vec<Box<str>>,
-    seats: Vec<Seat>,
+    entries: Vec<JobEntry>,
     groups: Vec<Group>,
     running: Vec<u32>,
     counts: Counts,
     progress: HashMap<u32, f32>,
-    /// Grows whenever this run taught something about how long jobs take: not with each job, but when their number doubles.
+    /// Grows when this run has new measurements of how long jobs take: not with each job, but when their number doubles.
     lessons: u64,
 }
 
@@ -110,7 +112,7 @@ impl Board {
     pub(crate) fn new(plan: &Plan) -> Board {
         let mut groups: Vec<Group> = Vec::new();
         let mut known: HashMap<&str, u32> = HashMap::new();
-        let mut seats = Vec::with_capacity(plan.jobs.len());
+        let mut entries = Vec::with_capacity(plan.jobs.len());
         let mut members: Vec<(usize, usize)> = Vec::new(); // first and last job of each group
         for (index, job) in plan.jobs.iter().enumerate() {
             let group = *known.entry(&job.group).or_insert_with(|| {
@@ -122,13 +124,13 @@ impl Board {
             groups[group as usize].counts[State::Queued as usize] += 1;
             members[group as usize].1 = index;
             let since = Duration::ZERO;
-            seats.push(Seat { job: Followed::default(), group, place: 0, since, earlier: Duration::ZERO });
+            entries.push(JobEntry { job: Followed::default(), group, slot: 0, since, earlier: Duration::ZERO });
         }
-        for (job, seat) in plan.jobs.iter().zip(&seats) {
-            let mine = &mut groups[seat.group as usize].needs;
-            for need in job.needs.iter().filter_map(|need| seats.get(*need)) {
-                // Needs of one group lie side by side, so this keeps the list short; the rest is done below.
-                if need.group != seat.group && mine.last() != Some(&need.group) {
+        for (job, entry) in plan.jobs.iter().zip(&entries) {
+            let mine = &mut groups[entry.group as usize].needs;
+            for need in job.needs.iter().filter_map(|need| entries.get(*need)) {
+                // Needs of one group are adjacent, so this keeps the list short; duplicates are removed below.
+                if need.group != entry.group && mine.last() != Some(&need.group) {
                     mine.push(need.group);
                 }
             }
@@ -139,34 +141,34 @@ impl Board {
             group.label = label(plan, first, last, group.total);
         }
         let mut counts = Counts::default();
-        counts[State::Queued as usize] = seats.len() as u32;
+        counts[State::Queued as usize] = entries.len() as u32;
         let names = plan.jobs.iter().map(|job| clean(&job.name).into()).collect();
-        Board { names, seats, groups, running: Vec::new(), counts, progress: HashMap::new(), lessons: 0 }
+        Board { names, entries, groups, running: Vec::new(), counts, progress: HashMap::new(), lessons: 0 }
     }
 
-    /// Something happened to a job. `None` if it is no job of this run, or nothing that is counted.
+    /// Takes an event of a job. `None` if it is not a job of this run, or the event changes no state.
     pub(crate) fn take(&mut self, at: Duration, job: usize, what: What) -> Option<Change> {
-        let seat = self.seats.get_mut(job)?;
+        let entry = self.entries.get_mut(job)?;
         if let What::Progress(done) = what {
             self.progress.insert(job as u32, done);
         }
-        let (since, ran_before) = (seat.since, seat.job.has_begun());
-        let mut followed = seat.job;
+        let (since, ran_before) = (entry.since, entry.job.has_begun());
+        let mut followed = entry.job;
         let (from, to) = followed.take(what)?;
-        // A pause is no new start: what ran before it counts.
+        // A pause is not a new start: the time before it counts.
         let keeps = to == State::Paused || what == What::Resumed;
         if !keeps {
-            seat.since = at;
+            entry.since = at;
         }
         let attempt = followed.attempt;
         self.put(job as u32, to);
-        let seat = &mut self.seats[job];
-        seat.job = followed;
-        let ran = (ran_before && !keeps).then(|| at.saturating_sub(since) + std::mem::take(&mut seat.earlier));
+        let entry = &mut self.entries[job];
+        entry.job = followed;
+        let ran = (ran_before && !keeps).then(|| at.saturating_sub(since) + std::mem::take(&mut entry.earlier));
         if ran.is_some() {
             self.progress.remove(&(job as u32));
         }
-        let group = &mut self.groups[self.seats[job].group as usize];
+        let group = &mut self.groups[self.entries[job].group as usize];
         if to == State::Running {
             group.began.get_or_insert(at);
         }
@@ -180,23 +182,23 @@ impl Board {
         Some(Change { from, to, ran, attempt })
     }
 
-    /// What somebody else knows already about a job, as when the display starts late.
+    /// Sets the known state of a job, when the display starts late.
     pub(crate) fn know(&mut self, job: usize, state: State, attempt: u32) {
-        if let Some(seat) = self.seats.get_mut(job) {
-            seat.job.attempt = attempt;
+        if let Some(entry) = self.entries.get_mut(job) {
+            entry.job.attempt = attempt;
             self.put(job as u32, state);
         }
     }
 
-    /// A job whose next attempt goes on: it had run for so long before.
+    /// A job whose next attempt runs already: it had run for this long before.
     pub(crate) fn ran_before(&mut self, job: usize, time: Duration) {
-        if let Some(seat) = self.seats.get_mut(job) {
-            seat.earlier = time;
+        if let Some(entry) = self.entries.get_mut(job) {
+            entry.earlier = time;
         }
     }
 
     fn put(&mut self, job: u32, to: State) {
-        let Seat { job: Followed { state: from, .. }, group, place, .. } = self.seats[job as usize];
+        let JobEntry { job: Followed { state: from, .. }, group, slot, .. } = self.entries[job as usize];
         let group = &mut self.groups[group as usize];
         for counts in [&mut self.counts, &mut group.counts] {
             counts[from as usize] -= 1;
@@ -208,9 +210,9 @@ impl Board {
             _ => None,
         };
         if let Some(bag) = bag {
-            bag.swap_remove(place as usize);
-            if let Some(&moved) = bag.get(place as usize) {
-                self.seats[moved as usize].place = place;
+            bag.swap_remove(slot as usize);
+            if let Some(&moved) = bag.get(slot as usize) {
+                self.entries[moved as usize].slot = slot;
             }
         }
         let bag = match to {
@@ -218,12 +220,12 @@ impl Board {
             State::Running => Some(&mut self.running),
             _ => None,
         };
-        let seat = &mut self.seats[job as usize];
+        let entry = &mut self.entries[job as usize];
         if let Some(bag) = bag {
-            seat.place = bag.len() as u32;
+            entry.slot = bag.len() as u32;
             bag.push(job);
         }
-        seat.job.state = to;
+        entry.job.state = to;
     }
 
     pub(crate) fn groups(&self) -> &[Group] {
@@ -231,7 +233,7 @@ impl Board {
     }
 
     pub(crate) fn group_of(&self, job: u32) -> usize {
-        self.seats[job as usize].group as usize
+        self.entries[job as usize].group as usize
     }
 
     pub(crate) fn name(&self, job: usize) -> &str {
@@ -239,7 +241,7 @@ impl Board {
     }
 
     pub(crate) fn state(&self, job: u32) -> State {
-        self.seats[job as usize].job.state
+        self.entries[job as usize].job.state
     }
 
     /// The running jobs, in no order.
@@ -249,9 +251,9 @@ impl Board {
 
     /// How long a job has been ready, or has run.
     pub(crate) fn since(&self, job: u32, now: Duration) -> Duration {
-        let seat = &self.seats[job as usize];
-        let earlier = if seat.job.state == State::Running { seat.earlier } else { Duration::ZERO };
-        now.saturating_sub(seat.since) + earlier
+        let entry = &self.entries[job as usize];
+        let earlier = if entry.job.state == State::Running { entry.earlier } else { Duration::ZERO };
+        now.saturating_sub(entry.since) + earlier
     }
 
     pub(crate) fn progress(&self, job: u32) -> Option<f32> {
@@ -263,13 +265,13 @@ impl Board {
     }
 
     pub(crate) fn total(&self) -> usize {
-        self.seats.len()
+        self.entries.len()
     }
 
     /// Jobs that have not ended.
     pub(crate) fn open(&self) -> u32 {
         let ended = [State::Succeeded, State::Failed, State::Cancelled].map(|state| self.count(state));
-        self.seats.len() as u32 - ended.iter().sum::<u32>()
+        self.entries.len() as u32 - ended.iter().sum::<u32>()
     }
 
     pub(crate) fn lessons(&self) -> u64 {

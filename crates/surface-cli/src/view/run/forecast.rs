@@ -1,16 +1,16 @@
-//! When a run will probably be over.
+//! The estimated end of a run.
 //!
-//! Room: surface, pure.
+//! Room: decisions.
 //!
-//! A run cannot end before its longest chain of jobs has, and not before each resource has carried what is still asked of it. The
-//! later of these is told. Jobs nobody has seen yet are taken to need what others of their group needed, or all others.
+//! A run cannot end before its critical path has, and not before each resource has served all remaining demands. The
+//! later of these is shown. Jobs without a measurement are taken to need what others of their group needed, or all others.
 //!
 //! # Invariant
 //! `left` is, for each resource, the sum of *demand × expected time* over jobs that have not ended.
 //!
 //! # Why it is cheap
 //! An end subtracts. The longest chain that has not begun is found by a cursor that walks the jobs from the longest chain to the shortest and
-//! skips what runs or has ended; it goes back only when a job does. The whole is computed again when this run has taught more, which
+//! skips what runs or has ended; it goes back only when a job does. Everything is computed again when this run has new measurements, which
 //! happens when a number doubles.
 
 use std::sync::Arc;
@@ -108,12 +108,12 @@ impl Forecast {
         self.learned.and(known).map(Duration::from_millis)
     }
 
-    /// How long what needs a job probably takes after it.
+    /// The estimated time of the longest chain after a job.
     pub(crate) fn after(&self, job: u32) -> Duration {
         Duration::from_millis(self.chain_ms[job as usize].saturating_sub(self.guess_ms[job as usize]))
     }
 
-    /// The time until the run is over. `None` if nobody knows how long anything takes.
+    /// The time until the run ends. `None` if nothing is known about how long jobs take.
     pub(crate) fn left(&mut self, board: &Board, now: Duration) -> Option<Duration> {
         let is_due = self.learned.is_none() || now >= self.learned_at + Duration::from_secs(1);
         if is_due && self.learned != Some(board.lessons()) {
@@ -144,7 +144,7 @@ impl Forecast {
         Some(Duration::from_millis(longest.max(carried)))
     }
 
-    /// Everything again, from what this run and earlier ones have shown.
+    /// Computes everything again, from the measurements of this run and earlier ones.
     fn learn(&mut self, board: &Board) {
         let (mut many, mut sum) = (0_u64, 0_u64);
         for time in self.expected.iter().flatten() {

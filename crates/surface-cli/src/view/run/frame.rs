@@ -1,6 +1,8 @@
-//! The live area: a line for each group that is interesting, and one for the run.
+//! The live area: a line for each important group, and one for the run.
 //!
-//! Room: surface, pure: values in, lines out.
+//! Room: surface.
+//!
+//! Pure: no clock, no file, no thread.
 //!
 //! # Invariant
 //! A frame has at most `height` lines, none wider than `width`, whatever the plan.
@@ -25,7 +27,7 @@ const LABEL: usize = 28;
 const NAMES: usize = 3;
 
 /// Everything a frame shows besides the board.
-pub(crate) struct Around<'a> {
+pub(crate) struct FrameContext<'a> {
     pub(crate) run: &'a str,
     pub(crate) limits: &'a Limits,
     pub(crate) usage: &'a Usage,
@@ -40,13 +42,13 @@ pub(crate) struct Around<'a> {
 }
 
 /// The lines of the live area.
-pub(crate) fn frame(board: &Board, forecast: &mut Forecast, around: &Around<'_>) -> Vec<String> {
-    let bound = forecast.left(board, around.now);
-    let room = around.height.saturating_sub(1);
+pub(crate) fn frame(board: &Board, forecast: &mut Forecast, context: &FrameContext<'_>) -> Vec<String> {
+    let bound = forecast.left(board, context.now);
+    let room = context.height.saturating_sub(1);
     let shown = choose(board, room);
     let width = shown.iter().map(|group| console::measure_text_width(&board.groups()[*group].label)).max();
-    let width = width.unwrap_or(0).min(LABEL).min(around.width / 3).max(4);
-    let runs = Running::of(board, forecast, around.now);
+    let width = width.unwrap_or(0).min(LABEL).min(context.width / 3).max(4);
+    let runs = Running::of(board, forecast, context.now);
     // The run ends no sooner than each of its groups, and what needs that: the two figures never contradict each other.
     let by_group = board.groups().iter().enumerate().filter_map(|(index, group)| {
         let part = runs.part(index);
@@ -55,13 +57,13 @@ pub(crate) fn frame(board: &Board, forecast: &mut Forecast, around: &Around<'_>)
     let left = bound.map(|bound| by_group.fold(bound, Duration::max));
     let mut lines: Vec<String> = Vec::with_capacity(shown.len() + 2);
     for &group in &shown {
-        lines.push(line(board, group, &runs, around, width));
+        lines.push(line(board, group, &runs, context, width));
     }
     if shown.len() < board.groups().len() && lines.len() < room {
-        lines.push(around.paint.dim(&folded(board, &shown)));
+        lines.push(context.paint.dim(&folded(board, &shown)));
     }
-    lines.push(status(board, left, around));
-    cut(&mut lines, around.width);
+    lines.push(status(board, left, context));
+    cut(&mut lines, context.width);
     lines
 }
 
@@ -71,7 +73,7 @@ fn choose(board: &Board, room: usize) -> Vec<usize> {
     if groups.len() <= room {
         return (0..groups.len()).collect();
     }
-    let room = room.saturating_sub(1); // one says what is folded
+    let room = room.saturating_sub(1); // one line says what is left out
     let interest = |group: &Group| {
         let [queued, ready, running, paused, _, failed, _] = group.counts;
         match () {
@@ -110,7 +112,7 @@ fn folded(board: &Board, shown: &[usize]) -> String {
             () => busy += 1,
         }
     }
-    let parts = [(failed, "failed or cancelled"), (busy, "under way"), (waiting, "waiting"), (done, "done")];
+    let parts = [(failed, "failed or cancelled"), (busy, "running"), (waiting, "waiting"), (done, "done")];
     let parts = parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
     format!(" … and {} more: {}", board.groups().len() - shown.len(), parts.collect::<Vec<_>>().join(", "))
 }
@@ -158,9 +160,9 @@ impl Running {
     }
 }
 
-fn line(board: &Board, index: usize, runs: &Running, around: &Around<'_>, width: usize) -> String {
+fn line(board: &Board, index: usize, runs: &Running, context: &FrameContext<'_>, width: usize) -> String {
     let group = &board.groups()[index];
-    let paint = around.paint;
+    let paint = context.paint;
     let part = runs.part(index);
     let [queued, ready, running, paused, succeeded, failed, cancelled] = group.counts;
     let label = console::pad_str(&group.label, width, console::Alignment::Left, Some("…")).into_owned();
@@ -182,11 +184,11 @@ fn line(board: &Board, index: usize, runs: &Running, around: &Around<'_>, width:
         says.push(paint.yellow(&if group.total == 1 { "paused".into() } else { format!("paused {paused}") }));
     }
     if ready > 0 {
-        let why = around.lacks.get(&index).map(|lack| format!(" ({lack})")).unwrap_or_default();
+        let why = context.lacks.get(&index).map(|lack| format!(" ({lack})")).unwrap_or_default();
         says.push(if group.total == 1 { format!("waiting{why}") } else { format!("waiting {ready}{why}") });
     } else if queued > 0 && running + paused == 0 {
         let needs = waits_for(board, group).map(|names| format!("waiting for {names}"));
-        says.extend(needs.or_else(|| group.began.map(|_| "about to be tried again".to_owned())));
+        says.extend(needs.or_else(|| group.began.map(|_| "waiting for a retry".to_owned())));
     }
     let count = match (group.open(), failed + cancelled) {
         (0, 0) => "done".to_owned(),
@@ -216,7 +218,7 @@ fn waits_for(board: &Board, group: &Group) -> Option<String> {
     (!open.is_empty()).then(|| listed(&open, NAMES, |need| need.label.as_str()))
 }
 
-/// When a group that is under way will be through, if it goes on as wide as it runs now.
+/// When an active group will be done, if it continues with as many jobs as run now.
 fn eta(group: &Group, part: Part, usual: Option<Duration>) -> Option<Duration> {
     let running = group.count(State::Running);
     if running == 0 || !part.guessed {
@@ -227,11 +229,11 @@ fn eta(group: &Group, part: Part, usual: Option<Duration>) -> Option<Duration> {
     Some(((part.left + each * waiting) / running).max(part.longest))
 }
 
-fn status(board: &Board, left: Option<Duration>, around: &Around<'_>) -> String {
-    let Around { limits, usage, run, paint, .. } = around;
+fn status(board: &Board, left: Option<Duration>, context: &FrameContext<'_>) -> String {
+    let FrameContext { limits, usage, run, paint, .. } = context;
     let mut parts = vec![format!("cpu {}/{}", usage.cpu_slots, limits.cpu_slots)];
     parts.push(format!("ram {}", used(usage.ram_mb, limits.ram_mb)));
-    if around.has_vram {
+    if context.has_vram {
         parts.push(format!("vram {}", used(usage.vram_mb, limits.vram_mb)));
     }
     for (name, limit) in &limits.named {
@@ -249,12 +251,12 @@ fn status(board: &Board, left: Option<Duration>, around: &Around<'_>) -> String 
     let name = format!("run {run}");
     let hint = match (board.open(), paused) {
         (0, _) => None,
-        (_, true) => Some(format!("go on: bursar resume {run}")),
+        (_, true) => Some(format!("resume: bursar resume {run}")),
         (_, false) => Some(format!("pause: bursar pause {run}")),
     };
     // The name of the run is what a person needs most; where there is room, what to do with it, too.
     let taken: usize = parts.iter().map(|part| console::measure_text_width(part) + 3).sum();
-    let fits = |text: &str| taken + text.len() < around.width;
+    let fits = |text: &str| taken + text.len() < context.width;
     match hint {
         Some(hint) if fits(&format!("{name} · {hint}")) => parts.extend([name, hint]),
         Some(hint) if fits(&hint) => parts.push(hint),

@@ -1,4 +1,6 @@
-//! A run while it goes on.
+//! The display of an active run.
+//!
+//! Room: surface.
 //!
 //! # Invariant
 //! Everything that happened before `finish` is shown when `finish` returns.
@@ -7,13 +9,13 @@
 //! The scheduler publishes an event before `wait` can see its effect. The thread reads whether it is closing first and empties its queue after,
 //! so what was published before that is read in that round at the latest.
 //!
-//! [`board`] is the state, [`forecast`] the ETA, [`frame`] the live area, [`tell`] the lines for everything else: all pure. [`watch`] feeds
+//! [`board`] is the state, [`forecast`] the ETA, [`frame`] the live area, [`lines`] the lines for everything else: all pure. [`watch`] feeds
 //! them.
 
 mod board;
 mod forecast;
 mod frame;
-mod tell;
+mod lines;
 #[cfg(test)]
 mod tests;
 mod watch;
@@ -28,22 +30,22 @@ use surface_jobfile::Plan;
 
 use self::watch::Watcher;
 use super::Mode;
-use super::voice::{Display, Voice};
-use crate::control::event::Of;
+use super::printer::{Display, Printer};
+use crate::control::event::Subject;
 
-/// What is to be shown.
-pub(crate) struct Scene {
+/// What the display needs to know of a run.
+pub(crate) struct RunInfo {
     /// The jobs, in the order they are submitted in.
     pub(crate) plan: Arc<Plan>,
     /// The name of the run.
     pub(crate) run: String,
-    /// Whether it can be looked at when it is over.
+    /// Whether it can be shown after its end.
     pub(crate) keeps: bool,
     /// What jobs may use together.
     pub(crate) limits: Limits,
-    /// How long each job probably takes, as far as earlier runs tell; may be shorter than the plan.
+    /// How long each job probably takes, from earlier runs; may be shorter than the plan.
     pub(crate) expected: Vec<Option<Duration>>,
-    /// How long jobs whose attempts go on had run before.
+    /// How long jobs whose attempts run already had run before.
     pub(crate) ran_before: HashMap<usize, Duration>,
     /// The folder of the logs; see [`log_path`](super::log_path).
     pub(crate) logs: Option<PathBuf>,
@@ -55,23 +57,23 @@ pub(crate) struct Scene {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// Every job succeeded.
-    Well,
+    Succeeded,
     /// Some did not.
-    Badly,
-    /// Somebody wanted it to end.
+    Failed,
+    /// It was interrupted by a signal.
     Interrupted,
 }
 
-/// Begins to show a run. Call it before the jobs are submitted, or what happened until now is known but not told.
+/// Starts to show a run. Call it before the jobs are submitted; otherwise earlier events are known but not shown.
 ///
 /// # Errors
-/// If there is no thread to be had.
-pub(crate) fn start(jobs: &Jobs, scene: Scene) -> std::io::Result<Display<Ended>> {
+/// If the thread cannot be started.
+pub(crate) fn start(jobs: &Jobs, info: RunInfo) -> std::io::Result<Display<Ended>> {
     let events = jobs.events();
-    let voice = Voice::new(scene.mode, Of::Run(scene.run.clone()));
-    let mut watcher = Watcher::new(jobs.clone(), scene, voice.clone());
+    let printer = Printer::new(info.mode, Subject::Run(info.run.clone()));
+    let mut watcher = Watcher::new(jobs.clone(), info, printer.clone());
     for status in jobs.statuses() {
         watcher.know(&status);
     }
-    Display::start(&voice, move |ended| watcher.watch(events, ended))
+    Display::start(&printer, move |ended| watcher.watch(events, ended))
 }

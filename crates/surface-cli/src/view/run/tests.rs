@@ -1,4 +1,6 @@
 //! Events in, lines out; and the display over a real scheduler.
+//!
+//! Room: tests.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,8 +13,8 @@ use surface_jobfile::Plan;
 use super::Ended;
 use super::board::{Board, Group};
 use super::forecast::Forecast;
-use super::frame::{Around, frame};
-use super::tell::{plain, told};
+use super::frame::{FrameContext, frame};
+use super::lines::{job_event, plain};
 use super::watch::last_line;
 use crate::view::paint::Paint;
 
@@ -42,14 +44,14 @@ fn limits() -> Limits {
 }
 
 /// A board and its forecast, fed together as the display does.
-struct Scene {
+struct Fixture {
     board: Board,
     forecast: Forecast,
 }
 
-impl Scene {
-    fn new(plan: &Arc<Plan>, expected: Vec<Option<Duration>>) -> Scene {
-        Scene { board: Board::new(plan), forecast: Forecast::new(plan.clone(), expected, &limits()) }
+impl Fixture {
+    fn new(plan: &Arc<Plan>, expected: Vec<Option<Duration>>) -> Fixture {
+        Fixture { board: Board::new(plan), forecast: Forecast::new(plan.clone(), expected, &limits()) }
     }
 
     fn take(&mut self, at: f64, job: usize, what: What) {
@@ -68,7 +70,7 @@ impl Scene {
         let lacks: HashMap<usize, String> = lacks.iter().map(|(group, lack)| (*group, (*lack).to_owned())).collect();
         let usage =
             Usage { running: 2, cpu_slots: 2, ram_mb: 3_100, vram_mb: 12_000, named: Vec::new(), ..Usage::default() };
-        let around = Around {
+        let context = FrameContext {
             run: "r-7f3a",
             limits: &limits(),
             usage: &usage,
@@ -79,22 +81,22 @@ impl Scene {
             height,
             paint: Paint(false),
         };
-        frame(&self.board, &mut self.forecast, &around)
+        frame(&self.board, &mut self.forecast, &context)
     }
 }
 
-fn halfway() -> Scene {
-    let mut scene = Scene::new(&plan(RENDER), Vec::new());
-    scene.run(0, 0.0, 2.1);
+fn halfway() -> Fixture {
+    let mut fixture = Fixture::new(&plan(RENDER), Vec::new());
+    fixture.run(0, 0.0, 2.1);
     for image in 1..=5 {
-        scene.run(image, 2.1, 12.1);
+        fixture.run(image, 2.1, 12.1);
     }
     for image in 6..=8 {
-        scene.take(12.1, image, What::Ready);
+        fixture.take(12.1, image, What::Ready);
     }
-    scene.take(12.2, 6, What::Started { attempt: 1 });
-    scene.take(12.2, 7, What::Started { attempt: 1 });
-    scene
+    fixture.take(12.2, 6, What::Started { attempt: 1 });
+    fixture.take(12.2, 7, What::Started { attempt: 1 });
+    fixture
 }
 
 #[test]
@@ -114,38 +116,38 @@ fn a_frame_says_for_each_group_how_far_it_is_and_what_it_waits_for() {
 fn a_run_never_ends_sooner_than_a_group_of_it() {
     // Three of 6 GB do not fit into 16 GB, though two leave 4 GB of it: the sum of demands alone would promise 15 s.
     let jobs = "[job.image]\nforeach = { n = '1..6' }\nrun = 'true'\nvram = '6 GB'\n";
-    let mut scene = Scene::new(&plan(jobs), Vec::new());
+    let mut fixture = Fixture::new(&plan(jobs), Vec::new());
     for job in 0..2 {
-        scene.run(job, 0.0, 10.0);
+        fixture.run(job, 0.0, 10.0);
     }
     for job in 2..6 {
-        scene.take(10.0, job, What::Ready);
+        fixture.take(10.0, job, What::Ready);
     }
-    scene.take(10.0, 2, What::Started { attempt: 1 });
-    scene.take(10.0, 3, What::Started { attempt: 1 });
-    let lines = scene.frame(10.0, 120, 24, &[]);
+    fixture.take(10.0, 2, What::Started { attempt: 1 });
+    fixture.take(10.0, 3, What::Started { attempt: 1 });
+    let lines = fixture.frame(10.0, 120, 24, &[]);
     assert!(lines[0].ends_with("eta ~20 s"), "{lines:#?}");
     assert!(lines[1].contains("· eta ~20 s ·"), "{lines:#?}");
 }
 
 #[test]
 fn a_frame_says_what_failed_and_how_to_go_on() {
-    let mut scene = halfway();
-    scene.take(18.0, 6, What::Failed);
-    scene.take(18.0, 9, What::Cancelled);
-    scene.take(18.5, 7, What::Paused);
-    scene.take(18.5, 8, What::Paused);
-    let lines = scene.frame(20.0, 120, 24, &[]);
+    let mut fixture = halfway();
+    fixture.take(18.0, 6, What::Failed);
+    fixture.take(18.0, 9, What::Cancelled);
+    fixture.take(18.5, 7, What::Paused);
+    fixture.take(18.5, 8, What::Paused);
+    let lines = fixture.frame(20.0, 120, 24, &[]);
     assert_eq!(lines[1], " image[1..8] ██████░░░░ 5/8    1 failed, paused 2");
     assert_eq!(lines[2], " compose     ░░░░░░░░░░ cancelled");
-    assert!(lines[3].ends_with("go on: bursar resume r-7f3a"), "{}", lines[3]);
+    assert!(lines[3].ends_with("resume: bursar resume r-7f3a"), "{}", lines[3]);
 }
 
 #[test]
 fn a_job_that_was_done_before_is_no_new_work() {
-    let mut scene = Scene::new(&plan(RENDER), Vec::new());
-    scene.take(0.0, 0, What::Succeeded);
-    assert_eq!(scene.frame(1.0, 100, 24, &[])[0], " storyboard  ██████████ done   already");
+    let mut fixture = Fixture::new(&plan(RENDER), Vec::new());
+    fixture.take(0.0, 0, What::Succeeded);
+    assert_eq!(fixture.frame(1.0, 100, 24, &[])[0], " storyboard  ██████████ done   already");
 }
 
 #[test]
@@ -154,16 +156,16 @@ fn a_long_plan_is_folded_and_what_matters_stays() {
     for job in 0..100 {
         text.push_str(&format!("[job.step-{job}]\nrun = 'true'\n"));
     }
-    let mut scene = Scene::new(&plan(&text), Vec::new());
+    let mut fixture = Fixture::new(&plan(&text), Vec::new());
     for job in 0..60 {
-        scene.run(job, 0.0, 1.0);
+        fixture.run(job, 0.0, 1.0);
     }
-    scene.take(1.0, 60, What::Started { attempt: 1 });
-    scene.take(2.0, 60, What::Failed);
-    scene.take(2.0, 61, What::Started { attempt: 1 });
-    scene.take(2.0, 62, What::Ready);
+    fixture.take(1.0, 60, What::Started { attempt: 1 });
+    fixture.take(2.0, 60, What::Failed);
+    fixture.take(2.0, 61, What::Started { attempt: 1 });
+    fixture.take(2.0, 62, What::Ready);
     assert_eq!(
-        scene.frame(3.0, 70, 6, &[]),
+        fixture.frame(3.0, 70, 6, &[]),
         [
             " step-60 ░░░░░░░░░░ failed",
             " step-61 █████████░ running 1.0 s                         eta ~1 s",
@@ -184,11 +186,11 @@ fn an_estimate_is_the_longest_chain_or_the_scarcest_resource() {
         all
     };
     let left = |expected| {
-        let mut scene = Scene::new(&plan(RENDER), expected);
-        let board = scene.board.clone();
-        scene.forecast.left(&board, Duration::ZERO)
+        let mut fixture = Fixture::new(&plan(RENDER), expected);
+        let board = fixture.board.clone();
+        fixture.forecast.left(&board, Duration::ZERO)
     };
-    assert_eq!(left(Vec::new()), None, "nobody knows anything");
+    assert_eq!(left(Vec::new()), None, "nothing is known");
     assert_eq!(left(expected(10.0, 1.0, 10.0)), Some(seconds(21.0)), "one after the other");
     // Eight pictures of 6 GB for 10 s each, on 16 GB.
     assert_eq!(left(expected(1.0, 10.0, 1.0)), Some(seconds(30.0)), "the graphics card is busy longest");
@@ -196,18 +198,18 @@ fn an_estimate_is_the_longest_chain_or_the_scarcest_resource() {
 
 #[test]
 fn an_estimate_falls_as_time_goes_by_and_rises_with_a_retry() {
-    let mut scene =
-        Scene::new(&plan("[job.a]\nrun='true'\n[job.b]\nneeds=['a']\nrun='true'"), vec![Some(seconds(10.0)); 2]);
-    let left = |scene: &mut Scene, now: f64| scene.forecast.left(&scene.board.clone(), seconds(now)).unwrap();
-    assert_eq!(left(&mut scene, 0.0), seconds(20.0));
-    scene.take(0.0, 0, What::Started { attempt: 1 });
-    assert_eq!(left(&mut scene, 4.0), seconds(16.0));
-    assert_eq!(left(&mut scene, 30.0), seconds(10.0), "late, it may end any moment");
-    scene.take(30.0, 0, What::Retrying { attempt: 1, after_ms: 10 });
-    assert_eq!(left(&mut scene, 30.0), seconds(20.0));
-    scene.take(31.0, 0, What::Started { attempt: 2 });
-    scene.take(41.0, 0, What::Succeeded);
-    assert_eq!(left(&mut scene, 41.0), seconds(10.0));
+    let mut fixture =
+        Fixture::new(&plan("[job.a]\nrun='true'\n[job.b]\nneeds=['a']\nrun='true'"), vec![Some(seconds(10.0)); 2]);
+    let left = |fixture: &mut Fixture, now: f64| fixture.forecast.left(&fixture.board.clone(), seconds(now)).unwrap();
+    assert_eq!(left(&mut fixture, 0.0), seconds(20.0));
+    fixture.take(0.0, 0, What::Started { attempt: 1 });
+    assert_eq!(left(&mut fixture, 4.0), seconds(16.0));
+    assert_eq!(left(&mut fixture, 30.0), seconds(10.0), "late, it may end any moment");
+    fixture.take(30.0, 0, What::Retrying { attempt: 1, after_ms: 10 });
+    assert_eq!(left(&mut fixture, 30.0), seconds(20.0));
+    fixture.take(31.0, 0, What::Started { attempt: 2 });
+    fixture.take(41.0, 0, What::Succeeded);
+    assert_eq!(left(&mut fixture, 41.0), seconds(10.0));
 }
 
 #[test]
@@ -215,22 +217,22 @@ fn plain_lines_are_what_scripts_were_promised() {
     let plan = plan(RENDER);
     let mut board = Board::new(&plan);
     let mut lines = Vec::new();
-    let mut tell = |at: f64, job: usize, what: What, error: Option<&str>| {
+    let mut report = |at: f64, job: usize, what: What, error: Option<&str>| {
         let change = board.take(seconds(at), job, what);
-        let mut told = told(seconds(at), board.name(job), what, change).unwrap();
-        told.error = error.map(|error| error.to_owned().into());
-        lines.extend(plain(&told));
-        serde_json::from_str::<serde_json::Value>(&told.json()).unwrap()
+        let mut event = job_event(seconds(at), board.name(job), what, change).unwrap();
+        event.error = error.map(|error| error.to_owned().into());
+        lines.extend(plain(&event));
+        serde_json::from_str::<serde_json::Value>(&event.json()).unwrap()
     };
-    tell(0.0, 0, What::Ready, None);
-    tell(0.104, 0, What::Started { attempt: 1 }, None);
-    tell(2.204, 0, What::Succeeded, None);
-    tell(3.0, 1, What::Started { attempt: 1 }, None);
-    tell(4.0, 1, What::Retrying { attempt: 1, after_ms: 1_200 }, Some("exited with 3"));
-    tell(5.2, 1, What::Started { attempt: 2 }, None);
-    let failed = tell(6.45, 1, What::Failed, Some("exited with 3"));
-    tell(6.45, 9, What::Cancelled, Some("[3004] `image[1]`, which it needs, failed"));
-    tell(7.0, 2, What::Paused, None);
+    report(0.0, 0, What::Ready, None);
+    report(0.104, 0, What::Started { attempt: 1 }, None);
+    report(2.204, 0, What::Succeeded, None);
+    report(3.0, 1, What::Started { attempt: 1 }, None);
+    report(4.0, 1, What::Retrying { attempt: 1, after_ms: 1_200 }, Some("exited with 3"));
+    report(5.2, 1, What::Started { attempt: 2 }, None);
+    let failed = report(6.45, 1, What::Failed, Some("exited with 3"));
+    report(6.45, 9, What::Cancelled, Some("[3004] `image[1]`, which it needs, failed"));
+    report(7.0, 2, What::Paused, None);
     assert_eq!(
         lines,
         [
@@ -252,16 +254,16 @@ fn plain_lines_are_what_scripts_were_promised() {
 
 #[test]
 fn the_last_line_says_what_to_do_next() {
-    assert_eq!(last_line(Ended::Well, "r-7f3a", false, 10, [10, 0, 0], seconds(41.0)), "10 jobs done in 41 s");
+    assert_eq!(last_line(Ended::Succeeded, "r-7f3a", false, 10, [10, 0, 0], seconds(41.0)), "10 jobs done in 41 s");
     let line = |ended, counts| last_line(ended, "r-7f3a", true, 10, counts, seconds(41.0));
-    assert_eq!(line(Ended::Well, [10, 0, 0]), "10 jobs done in 41 s · run r-7f3a · details: bursar report r-7f3a");
+    assert_eq!(line(Ended::Succeeded, [10, 0, 0]), "10 jobs done in 41 s · run r-7f3a · details: bursar report r-7f3a");
     assert_eq!(
-        line(Ended::Badly, [7, 1, 2]),
-        "1 failed, 2 cancelled, 7 done in 41 s · run r-7f3a · try again: bursar run --resume r-7f3a --retry-failed"
+        line(Ended::Failed, [7, 1, 2]),
+        "1 failed, 2 cancelled, 7 done in 41 s · run r-7f3a · retry: bursar run --resume r-7f3a --retry-failed"
     );
     assert_eq!(
         line(Ended::Interrupted, [4, 0, 6]),
-        "interrupted after 41 s: 4 of 10 jobs done · run r-7f3a · go on: bursar run --resume r-7f3a"
+        "interrupted after 41 s: 4 of 10 jobs done · run r-7f3a · resume: bursar run --resume r-7f3a"
     );
 }
 
@@ -277,16 +279,16 @@ fn groups_of_numbers_in_a_row_are_named_as_a_range() {
 fn a_hundred_thousand_jobs_cost_no_more_for_each_event() {
     let cost = |jobs: usize| {
         let text = format!("[job.a]\nforeach={{n='1..{jobs}'}}\nrun='true {{n}}'\n");
-        let mut scene = Scene::new(&plan(&text), Vec::new());
+        let mut fixture = Fixture::new(&plan(&text), Vec::new());
         let began = std::time::Instant::now();
         for job in 0..jobs {
-            scene.take(job as f64, job, What::Ready);
+            fixture.take(job as f64, job, What::Ready);
         }
         for job in 0..jobs {
-            scene.run(job, job as f64, job as f64 + 0.5);
+            fixture.run(job, job as f64, job as f64 + 0.5);
         }
-        scene.frame(jobs as f64, 100, 24, &[]);
-        (began.elapsed().as_nanos() / jobs as u128, scene.board.count(State::Succeeded))
+        fixture.frame(jobs as f64, 100, 24, &[]);
+        (began.elapsed().as_nanos() / jobs as u128, fixture.board.count(State::Succeeded))
     };
     let (few, _) = cost(1_000);
     let (many, done) = cost(100_000);
@@ -345,11 +347,11 @@ proptest! {
         height in 1..50_usize,
     ) {
         let text: String = (0..groups.max(1)).map(|n| format!("[job.group-{n}]\nrun = 'true'\n")).collect();
-        let mut scene = Scene::new(&plan(&text), vec![Some(seconds(3.0))]);
+        let mut fixture = Fixture::new(&plan(&text), vec![Some(seconds(3.0))]);
         for (at, (job, what)) in events.into_iter().enumerate() {
-            scene.take(at as f64, job, what);
+            fixture.take(at as f64, job, what);
         }
-        let lines = scene.frame(200.0, width, height, &[(0, "vram")]);
+        let lines = fixture.frame(200.0, width, height, &[(0, "vram")]);
         prop_assert!(lines.len() <= height, "{} lines on {height}", lines.len());
         for line in lines {
             prop_assert!(console::measure_text_width(&line) <= width, "`{line}` on {width}");

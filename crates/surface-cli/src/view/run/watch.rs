@@ -1,9 +1,11 @@
-//! The thread that listens to a run and prints.
+//! The thread that watches a run and prints.
 //!
-//! Room: surface. Reads clocks, logs and the scheduler; what it prints is made by the pure files beside it.
+//! Room: driver.
+//!
+//! It reads clocks, logs and the scheduler; the pure files beside it format what it prints.
 //!
 //! # Invariant
-//! It asks the scheduler for no more than a few answers a second, however much happens; only why a job ended badly is looked up at once.
+//! It sends the scheduler only a few requests a second, however much happens; only the reason of a failure is requested at once.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -12,25 +14,25 @@ use sched_jobs::{Event as Heard, Events, JobStatus, Jobs, Resource, State, Waits
 
 use super::board::Board;
 use super::forecast::Forecast;
-use super::frame::{Around, frame};
-use super::tell::{plain, told};
-use super::{Ended, Scene};
+use super::frame::{FrameContext, frame};
+use super::lines::{job_event, plain};
+use super::{Ended, RunInfo};
 use crate::control::event::{Counts, Event};
 use crate::exit::say;
 use crate::view::paint::{Paint, Screen};
+use crate::view::printer::Printer;
 use crate::view::text::{self, counted, listed, time};
-use crate::view::voice::Voice;
 use crate::view::{Mode, log_path, tail};
 
 /// Lines of a frame.
 const LINES_MAX: usize = 60;
-/// Frames are drawn at most so often.
-const FRAME: Duration = Duration::from_millis(100);
-/// A job that waits for room longer than this is told of, once for its group.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// The shortest time between two frames.
+const FRAME_INTERVAL: Duration = Duration::from_millis(100);
+/// A job that waits for room longer than this is reported, once for its group.
+const WAIT_REPORT_AFTER: Duration = Duration::from_secs(1);
 /// Lines of a log that are shown when its job fails.
 const LOG_LINES: usize = 10;
-/// Failures whose logs are shown at once; of further ones only the line. Who lets a thousand jobs fail has seen enough.
+/// Failures whose logs are shown; of further ones only the line is printed.
 const LOGS_SHOWN: u32 = 20;
 
 /// Jobs that are named when many were cancelled before they started.
@@ -39,8 +41,8 @@ const UNSTARTED_NAMED: usize = 3;
 /// The thread that watches a run.
 pub(super) struct Watcher {
     jobs: Jobs,
-    scene: Scene,
-    voice: Voice,
+    info: RunInfo,
+    printer: Printer,
     board: Board,
     forecast: Forecast,
     paint: Paint,
@@ -49,20 +51,20 @@ pub(super) struct Watcher {
     drawn: Option<Instant>,
     lacks: HashMap<usize, String>,
     lacks_at: Duration,
-    told_waiting: Vec<bool>,
+    waiting_reported: Vec<bool>,
     logs_shown: u32,
-    /// Jobs that were cancelled before they started, by the reason, and not yet told of.
+    /// Jobs that were cancelled before they started, by the reason, and not yet reported.
     unstarted: Vec<(Duration, String, Vec<usize>)>,
     has_vram: bool,
 }
 
 impl Watcher {
-    pub(super) fn new(jobs: Jobs, scene: Scene, voice: Voice) -> Watcher {
-        let mut board = Board::new(&scene.plan);
-        scene.ran_before.iter().for_each(|(job, time)| board.ran_before(*job, *time));
+    pub(super) fn new(jobs: Jobs, info: RunInfo, printer: Printer) -> Watcher {
+        let mut board = Board::new(&info.plan);
+        info.ran_before.iter().for_each(|(job, time)| board.ran_before(*job, *time));
         Watcher {
-            forecast: Forecast::new(scene.plan.clone(), scene.expected.clone(), &scene.limits),
-            told_waiting: vec![false; board.groups().len()],
+            forecast: Forecast::new(info.plan.clone(), info.expected.clone(), &info.limits),
+            waiting_reported: vec![false; board.groups().len()],
             paint: Paint(console::colors_enabled()),
             screen: Screen::new(std::io::stdout()),
             changed: true,
@@ -71,10 +73,10 @@ impl Watcher {
             lacks_at: Duration::ZERO,
             logs_shown: 0,
             unstarted: Vec::new(),
-            has_vram: scene.plan.jobs.iter().any(|job| job.vram_mb.unwrap_or(0) > 0 || job.gpus.unwrap_or(0) > 0),
+            has_vram: info.plan.jobs.iter().any(|job| job.vram_mb.unwrap_or(0) > 0 || job.gpus.unwrap_or(0) > 0),
             jobs,
-            scene,
-            voice,
+            info,
+            printer,
             board,
         }
     }
@@ -88,25 +90,25 @@ impl Watcher {
     pub(super) fn watch(mut self, mut events: Events, ended: &dyn Fn() -> Option<Ended>) {
         self.open();
         loop {
-            let closing = self.voice.is_closing();
-            let pause = match (closing, self.board.open(), self.scene.mode) {
+            let closing = self.printer.is_closing();
+            let pause = match (closing, self.board.open(), self.info.mode) {
                 (true, ..) => Duration::ZERO,
                 (_, 0, _) => Duration::from_millis(10), // the end is near
-                (_, _, Mode::Live) => FRAME,
-                _ => PATIENCE / 2,
+                (_, _, Mode::Live) => FRAME_INTERVAL,
+                _ => WAIT_REPORT_AFTER / 2,
             };
             let mut next = events.recv_timeout(pause);
             while let Some(event) = next {
                 self.take(&event);
                 next = events.try_recv();
             }
-            self.tell_unstarted();
-            self.tell_waiting();
-            self.voice.tell_said();
+            self.report_unstarted();
+            self.report_waiting();
+            self.printer.emit_messages();
             if closing {
                 break;
             }
-            if self.scene.mode == Mode::Live {
+            if self.info.mode == Mode::Live {
                 self.draw(false);
             }
         }
@@ -114,13 +116,14 @@ impl Watcher {
     }
 
     fn open(&self) {
-        let Scene { run, plan, .. } = &self.scene;
+        let RunInfo { run, plan, .. } = &self.info;
         let jobs = plan.jobs.len();
-        match self.scene.mode {
+        match self.info.mode {
             Mode::Json => {
-                let mut told = Event::new(self.jobs.now(), "run_started");
-                (told.name, told.pid, told.jobs) = (Some(plan.name.as_str()), Some(std::process::id()), Some(jobs));
-                self.tell(told);
+                let mut report = Event::new(self.jobs.now(), "run_started");
+                (report.name, report.pid, report.jobs) =
+                    (Some(plan.name.as_str()), Some(std::process::id()), Some(jobs));
+                self.emit(report);
             }
             Mode::Plain => self.print(&format!("run {run}: {}, {}", text::clean(&plan.name), counted(jobs, "job"))),
             Mode::Live | Mode::Quiet => {}
@@ -129,7 +132,7 @@ impl Watcher {
 
     fn take(&mut self, event: &Heard) {
         if event.what != What::Cancelled {
-            self.tell_unstarted();
+            self.report_unstarted();
         }
         let (at, job) = (event.at(), event.job.index());
         let change = self.board.take(at, job, event.what);
@@ -138,7 +141,7 @@ impl Watcher {
         }
         self.changed = true;
         let is_bad = matches!(event.what, What::Failed | What::Retrying { .. });
-        let speaks = match self.scene.mode {
+        let speaks = match self.info.mode {
             Mode::Plain | Mode::Json => true,
             Mode::Live => is_bad,
             Mode::Quiet => event.what == What::Failed,
@@ -146,108 +149,108 @@ impl Watcher {
         if !speaks {
             return;
         }
-        // Programs get the name as it is; people get one that cannot command their terminal.
-        let real = self.scene.plan.jobs.get(job).map(|job| job.name.as_str()).filter(|_| self.scene.mode == Mode::Json);
+        // Programs get the name as it is; people get one without control characters.
+        let real = self.info.plan.jobs.get(job).map(|job| job.name.as_str()).filter(|_| self.info.mode == Mode::Json);
         let name = real.unwrap_or(self.board.name(job));
-        let Some(mut told) = told(at, name, event.what, change) else { return };
+        let Some(mut report) = job_event(at, name, event.what, change) else { return };
         if is_bad || event.what == What::Cancelled {
             let cause = self.jobs.status(event.job).ok().and_then(|status| status.cause);
-            told.error = cause.map(|cause| cause.to_string().into());
-            let log = self.scene.logs.as_ref().map(|logs| log_path(logs, job, told.attempt.max(1)));
-            told.log = log.filter(|log| log.exists());
+            report.error = cause.map(|cause| cause.to_string().into());
+            let log = self.info.logs.as_ref().map(|logs| log_path(logs, job, report.attempt.max(1)));
+            report.log = log.filter(|log| log.exists());
         }
-        match self.scene.mode {
-            Mode::Json => self.tell(told),
+        match self.info.mode {
+            Mode::Json => self.emit(report),
             Mode::Plain if event.what == What::Cancelled && change.is_some_and(|change| !change.has_run()) => {
-                let why = told.error.unwrap_or_default().into_owned();
+                let why = report.error.unwrap_or_default().into_owned();
                 match self.unstarted.iter_mut().find(|(_, known, _)| *known == why) {
                     Some((.., jobs)) => jobs.push(job),
                     None => self.unstarted.push((at, why, vec![job])),
                 }
             }
             Mode::Plain => {
-                if let Some(line) = plain(&told) {
+                if let Some(line) = plain(&report) {
                     self.print(&line);
                 }
                 if event.what == What::Failed {
-                    self.log_lines(&told).iter().for_each(|line| self.print(line));
+                    self.log_lines(&report).iter().for_each(|line| self.print(line));
                 }
             }
-            Mode::Live | Mode::Quiet => self.tell_failure(&told),
+            Mode::Live | Mode::Quiet => self.report_failure(&report),
         }
     }
 
     /// One line for all that were cancelled for one reason and had not started.
-    fn tell_unstarted(&mut self) {
+    fn report_unstarted(&mut self) {
         for (at, why, mut jobs) in std::mem::take(&mut self.unstarted) {
             jobs.sort_unstable(); // as in the file
-            let mut told = Event::new(at, State::Cancelled.name());
+            let mut report = Event::new(at, State::Cancelled.name());
             let names = listed(&jobs, UNSTARTED_NAMED, |job| self.board.name(*job));
-            told.job = Some(match jobs.len() {
+            report.job = Some(match jobs.len() {
                 1 => names.into(),
                 count => format!("{} that had not started ({names})", counted(count, "job")).into(),
             });
-            told.error = Some(why.into());
-            plain(&told).iter().for_each(|line| self.print(line));
+            report.error = Some(why.into());
+            plain(&report).iter().for_each(|line| self.print(line));
         }
     }
 
     /// A failure, above the frame.
-    fn tell_failure(&mut self, told: &Event<'_>) {
+    fn report_failure(&mut self, report: &Event<'_>) {
         let (job, error) =
-            (told.job.as_deref().unwrap_or_default(), told.error.as_deref().unwrap_or("no reason given"));
-        let ran = told.ran_ms.map(|ran| format!(" after {}", time(Duration::from_millis(ran)))).unwrap_or_default();
-        let mut lines = vec![match told.after_ms {
+            (report.job.as_deref().unwrap_or_default(), report.error.as_deref().unwrap_or("no reason given"));
+        let ran = report.ran_ms.map(|ran| format!(" after {}", time(Duration::from_millis(ran)))).unwrap_or_default();
+        let mut lines = vec![match report.after_ms {
             Some(after) => {
                 let after = time(Duration::from_millis(after.into()));
                 let mark = self.paint.yellow("↻");
-                format!("{mark} {job} failed{ran}: {error}; attempt {} in {after}", told.attempt + 1)
+                format!("{mark} {job} failed{ran}: {error}; attempt {} in {after}", report.attempt + 1)
             }
             None => format!("{} {job} failed{ran}: {error}", self.paint.red("✗")),
         }];
-        if told.after_ms.is_none() {
-            lines.extend(self.log_lines(told));
+        if report.after_ms.is_none() {
+            lines.extend(self.log_lines(report));
         }
-        if self.scene.mode == Mode::Quiet {
+        if self.info.mode == Mode::Quiet {
             lines.iter().for_each(|line| say!("{line}"));
         } else {
-            self.voice.show(lines);
+            self.printer.show(lines);
         }
     }
 
-    fn log_lines(&mut self, told: &Event<'_>) -> Vec<String> {
-        let Some(log) = &told.log else { return Vec::new() };
+    fn log_lines(&mut self, report: &Event<'_>) -> Vec<String> {
+        let Some(log) = &report.log else { return Vec::new() };
         self.logs_shown += 1;
         if self.logs_shown > LOGS_SHOWN {
             return Vec::new();
         }
         let tail = tail::tail(log, LOG_LINES);
         let mut lines: Vec<String> = tail.iter().map(|line| self.paint.dim(&format!("  │ {line}"))).collect();
-        if self.scene.mode != Mode::Plain {
+        if self.info.mode != Mode::Plain {
             lines.push(self.paint.dim(&format!("  └ {}", log.display())));
         }
         lines
     }
 
-    /// Tells, once for each group, why a job that could run does not.
-    fn tell_waiting(&mut self) {
-        if !matches!(self.scene.mode, Mode::Plain | Mode::Json) {
+    /// Reports, once for each group, why a ready job does not start.
+    fn report_waiting(&mut self) {
+        if !matches!(self.info.mode, Mode::Plain | Mode::Json) {
             return;
         }
         let now = self.jobs.now();
         let groups = self.board.groups().iter().enumerate();
         let open: Vec<(usize, u32)> = groups
-            .filter(|(index, group)| !self.told_waiting[*index] && !group.ready.is_empty())
+            .filter(|(index, group)| !self.waiting_reported[*index] && !group.ready.is_empty())
             .filter_map(|(index, group)| {
-                let patient = group.ready.iter().take(8).find(|job| self.board.since(**job, now) >= PATIENCE);
-                patient.map(|job| (index, *job))
+                let waiting = group.ready.iter().take(8).find(|job| self.board.since(**job, now) >= WAIT_REPORT_AFTER);
+                waiting.map(|job| (index, *job))
             })
             .take(8)
             .collect();
         for (group, job) in open {
-            self.told_waiting[group] = true;
+            self.waiting_reported[group] = true;
             let Ok(why) = self.jobs.why(self.id(job)) else { continue };
-            let mut told = Event::new(now, "waiting");
+            let mut report = Event::new(now, "waiting");
             let mut text = text::clean(&why.to_string());
             let others = self.board.groups()[group].ready.len().saturating_sub(1);
             if others > 0 {
@@ -257,32 +260,32 @@ impl Watcher {
             let name = self.board.name(job as usize).to_owned();
             // The answer begins with the name, which a plain line has already.
             let rest = text.strip_prefix(&format!("{name} ")).map(str::to_owned).unwrap_or(text);
-            (told.job, told.why) = (Some(name.into()), Some(rest));
-            match self.scene.mode {
-                Mode::Json => self.tell(told),
-                _ => plain(&told).iter().for_each(|line| self.print(line)),
+            (report.job, report.why) = (Some(name.into()), Some(rest));
+            match self.info.mode {
+                Mode::Json => self.emit(report),
+                _ => plain(&report).iter().for_each(|line| self.print(line)),
             }
         }
     }
 
     fn id(&self, job: u32) -> sched_jobs::Needed {
-        self.scene.plan.jobs[job as usize].name.as_str().into()
+        self.info.plan.jobs[job as usize].name.as_str().into()
     }
 
     fn draw(&mut self, last: bool) {
         let due = |age: Duration| self.drawn.is_none_or(|drawn| drawn.elapsed() >= age);
         // Times on the frame move by themselves, but not faster than a person reads.
-        let is_due = (self.changed || self.voice.has_lines()) && due(FRAME) || due(Duration::from_secs(1));
+        let is_due = (self.changed || self.printer.has_lines()) && due(FRAME_INTERVAL) || due(Duration::from_secs(1));
         if !is_due && !last {
             return;
         }
         let now = self.jobs.now();
         self.ask_lacks(now);
         let usage = self.jobs.usage();
-        self.voice.draw(&mut self.screen, |_, width, height| {
-            let around = Around {
-                run: &self.scene.run,
-                limits: &self.scene.limits,
+        self.printer.draw(&mut self.screen, |_, width, height| {
+            let context = FrameContext {
+                run: &self.info.run,
+                limits: &self.info.limits,
                 usage: &usage,
                 lacks: &self.lacks,
                 has_vram: self.has_vram,
@@ -291,13 +294,13 @@ impl Watcher {
                 height: height.min(LINES_MAX),
                 paint: self.paint,
             };
-            frame(&self.board, &mut self.forecast, &around)
+            frame(&self.board, &mut self.forecast, &context)
         });
         self.changed = false;
         self.drawn = Some(Instant::now());
     }
 
-    /// Asks the scheduler what ready groups lack: once a second and of a few, since the answer looks at every ready job.
+    /// Asks the scheduler what ready groups lack: once a second and for a few, since the answer looks at every ready job.
     fn ask_lacks(&mut self, now: Duration) {
         if now < self.lacks_at + Duration::from_secs(1) && !self.lacks.is_empty() {
             return;
@@ -314,52 +317,52 @@ impl Watcher {
     }
 
     fn close(&mut self, ended: Option<Ended>) {
-        if self.scene.mode == Mode::Live {
+        if self.info.mode == Mode::Live {
             self.draw(true);
         }
         let Some(ended) = ended else { return };
         let ran = self.jobs.now();
         let [succeeded, failed, cancelled] =
             [State::Succeeded, State::Failed, State::Cancelled].map(|state| self.board.count(state));
-        if self.scene.mode == Mode::Json {
-            let mut told = Event::new(ran, "run_ended");
-            told.outcome = Some(match ended {
-                Ended::Well => "succeeded",
-                Ended::Badly => "failed",
+        if self.info.mode == Mode::Json {
+            let mut report = Event::new(ran, "run_ended");
+            report.outcome = Some(match ended {
+                Ended::Succeeded => "succeeded",
+                Ended::Failed => "failed",
                 Ended::Interrupted => "interrupted",
             });
-            told.counts = Some(Counts::Jobs { succeeded, failed, cancelled });
-            told.ran_ms = Some(ran.as_millis() as u64);
-            self.tell(told);
-        } else if self.scene.mode != Mode::Quiet {
+            report.counts = Some(Counts::Jobs { succeeded, failed, cancelled });
+            report.ran_ms = Some(ran.as_millis() as u64);
+            self.emit(report);
+        } else if self.info.mode != Mode::Quiet {
             let line = last_line(
                 ended,
-                &self.scene.run,
-                self.scene.keeps,
+                &self.info.run,
+                self.info.keeps,
                 self.board.total(),
                 [succeeded, failed, cancelled],
                 ran,
             );
             let line = match ended {
-                Ended::Well => self.paint.green(&line),
-                Ended::Badly => self.paint.red(&line),
+                Ended::Succeeded => self.paint.green(&line),
+                Ended::Failed => self.paint.red(&line),
                 Ended::Interrupted => self.paint.yellow(&line),
             };
             self.print(&line);
         }
     }
 
-    /// What cannot be written is told at the end; the run goes on.
+    /// What cannot be written is reported at the end; the run continues.
     fn print(&self, line: &str) {
-        let _ = self.voice.line(line);
+        let _ = self.printer.line(line);
     }
 
-    fn tell(&self, event: Event<'_>) {
-        let _ = self.voice.tell(event);
+    fn emit(&self, event: Event<'_>) {
+        let _ = self.printer.emit(event);
     }
 }
 
-/// What a ready job lacks, in a word.
+/// The resource that a ready job lacks.
 fn lack(waits: &Waits) -> Option<String> {
     let Waits::Room { short, reserved_for, .. } = waits else { return None };
     let first = short.first()?;
@@ -383,17 +386,19 @@ pub(super) fn last_line(ended: Ended, run: &str, keeps: bool, total: usize, coun
     let [succeeded, failed, cancelled] = counts;
     let ran = time(ran);
     match ended {
-        // A run without a journal that went well leaves nothing to look at.
-        Ended::Well if !keeps => format!("{} done in {ran}", counted(total, "job")),
-        Ended::Well => format!("{} done in {ran} · run {run} · details: bursar report {run}", counted(total, "job")),
-        Ended::Badly => {
+        // A successful run without a journal leaves nothing to show.
+        Ended::Succeeded if !keeps => format!("{} done in {ran}", counted(total, "job")),
+        Ended::Succeeded => {
+            format!("{} done in {ran} · run {run} · details: bursar report {run}", counted(total, "job"))
+        }
+        Ended::Failed => {
             let cancelled = if cancelled > 0 { format!(", {cancelled} cancelled") } else { String::new() };
             format!(
-                "{failed} failed{cancelled}, {succeeded} done in {ran} · run {run} · try again: bursar run --resume {run} --retry-failed"
+                "{failed} failed{cancelled}, {succeeded} done in {ran} · run {run} · retry: bursar run --resume {run} --retry-failed"
             )
         }
         Ended::Interrupted => format!(
-            "interrupted after {ran}: {succeeded} of {} done · run {run} · go on: bursar run --resume {run}",
+            "interrupted after {ran}: {succeeded} of {} done · run {run} · resume: bursar run --resume {run}",
             counted(total, "job")
         ),
     }

@@ -1,6 +1,8 @@
-//! How the jobs of an interrupted run stand: what the journal says, and what their keepers recorded after it.
+//! The current states of the jobs of an interrupted run: from the journal, and from what their keepers recorded later.
 //!
-//! Room: surface. Only looks: a resumed run makes the same of the same facts, and then writes it down.
+//! Room: driver.
+//!
+//! It only reads: a resumed run comes to the same result, and writes it down.
 //!
 //! # Invariant
 //! No job of an interrupted run is shown as running unless a process of it runs.
@@ -13,21 +15,21 @@ use sched_jobs::process::{Processes, exit_code, words};
 use surface_jobfile::Plan;
 use surface_journal::{Counts, JobRow, Journal, RunRow, Status};
 
-use super::{command, keepers_home, kept_plan};
+use super::{command, keepers_dir, kept_plan};
 use crate::exit::Failure;
 
-/// What is said of a job that is gone together with its keeper.
-const LOST: &str = "how it ended is not known, since its keeper process is gone, too";
+/// The error of a job that is lost together with its keeper.
+const LOST: &str = "it is not known how it ended, since its keeper process is gone, too";
 
 /// What a keeper knows of an attempt.
 #[derive(Clone, Copy)]
-enum Known<'a> {
+enum AttemptStatus<'a> {
     Runs,
     Ended(&'a End),
     Lost,
 }
 
-/// A run and its jobs as they stand.
+/// A run and its jobs in their current states.
 ///
 /// # Errors
 /// If the journal cannot be read.
@@ -35,15 +37,15 @@ pub(crate) fn of(journal: &Journal, mut run: RunRow) -> Result<(RunRow, Vec<JobR
     let mut rows = journal.jobs(&run.id)?;
     if let Some(seen) = seen(journal, &run) {
         let known = newest(&seen);
-        // Only who has ended well is asked for its files.
+        // Only jobs that succeeded are checked for their outputs.
         let has_ended_well = seen.ended.iter().any(|end| end.how == How::Exit(0));
         let plan = if has_ended_well { kept_plan(journal, &run.id).ok() } else { None };
         for row in &mut rows {
             let known = known.get(&(row.job as usize)).copied();
-            // A keeper that lives may not have been able to write that it started something.
-            let known = known.or((seen.alive == 0).then_some((row.attempt, Known::Lost)));
+            // A live keeper may not have been able to record that it started something.
+            let known = known.or((seen.alive == 0).then_some((row.attempt, AttemptStatus::Lost)));
             if let Some((attempt, known)) = known {
-                stand(row, attempt, known, plan.as_ref());
+                update_row(row, attempt, known, plan.as_ref());
             }
         }
         run.counts = Counts::count(rows.iter().map(|row| row.state));
@@ -51,15 +53,15 @@ pub(crate) fn of(journal: &Journal, mut run: RunRow) -> Result<(RunRow, Vec<JobR
     Ok((run, rows))
 }
 
-/// A run alone, as it stands.
+/// A run with its current counts.
 ///
 /// # Errors
 /// If the journal cannot be read.
 pub(crate) fn of_run(journal: &Journal, run: RunRow) -> Result<RunRow, Failure> {
-    // Nobody need read all its jobs if no keeper knows more than the journal.
+    // Its jobs need not be read if no keeper knows more than the journal.
     let is_as_written = |seen: &Snapshot| {
-        let tells = seen.ended.len() + seen.running.len() + seen.orphaned.len() + seen.lost.len();
-        tells == 0 && run.counts.running + run.counts.paused == 0
+        let known = seen.ended.len() + seen.running.len() + seen.orphaned.len() + seen.lost.len();
+        known == 0 && run.counts.running + run.counts.paused == 0
     };
     match seen(journal, &run) {
         Some(seen) if !is_as_written(&seen) => Ok(of(journal, run)?.0),
@@ -70,22 +72,25 @@ pub(crate) fn of_run(journal: &Journal, run: RunRow) -> Result<RunRow, Failure> 
 /// What keepers left of an interrupted run.
 fn seen(journal: &Journal, run: &RunRow) -> Option<Snapshot> {
     let is_interrupted = run.status == Status::Interrupted;
-    is_interrupted.then(|| Keepers::inspect(&keepers_home(&journal.folder(&run.id))).ok()).flatten()
+    is_interrupted.then(|| Keepers::inspect(&keepers_dir(&journal.folder(&run.id))).ok()).flatten()
 }
 
 /// Of each job, the latest attempt that a keeper knows.
-fn newest(seen: &Snapshot) -> HashMap<usize, (u32, Known<'_>)> {
-    let ended = seen.ended.iter().map(|end| (end.token.as_str(), Known::Ended(end)));
-    let running = seen.all_running().map(|token| (token, Known::Runs));
-    let lost = seen.lost.iter().map(|token| (token.as_str(), Known::Lost));
-    let mut newest: HashMap<usize, (u32, Known<'_>)> = HashMap::new();
+fn newest(seen: &Snapshot) -> HashMap<usize, (u32, AttemptStatus<'_>)> {
+    let ended = seen.ended.iter().map(|end| (end.token.as_str(), AttemptStatus::Ended(end)));
+    let running = seen.all_running().map(|token| (token, AttemptStatus::Runs));
+    let lost = seen.lost.iter().map(|token| (token.as_str(), AttemptStatus::Lost));
+    let mut newest: HashMap<usize, (u32, AttemptStatus<'_>)> = HashMap::new();
     for (token, known) in lost.chain(running).chain(ended) {
         let Some((job, attempt)) = Processes::attempt_of(token) else { continue };
-        // A later life's attempt of the same number came after the earlier one was lost or cancelled.
-        let is_open = |known: &Known<'_>| {
-            matches!(known, Known::Lost | Known::Ended(End { how: How::Cancelled | How::KeeperLost, .. }))
+        // A later process reuses an attempt number only after the earlier attempt was lost or cancelled.
+        let is_open = |known: &AttemptStatus<'_>| {
+            matches!(
+                known,
+                AttemptStatus::Lost | AttemptStatus::Ended(End { how: How::Cancelled | How::KeeperLost, .. })
+            )
         };
-        let rank = |(attempt, known): &(u32, Known<'_>)| (*attempt, !is_open(known));
+        let rank = |(attempt, known): &(u32, AttemptStatus<'_>)| (*attempt, !is_open(known));
         let new = (attempt, known);
         if newest.get(&job).is_none_or(|old| rank(old) <= rank(&new)) {
             newest.insert(job, new);
@@ -94,23 +99,23 @@ fn newest(seen: &Snapshot) -> HashMap<usize, (u32, Known<'_>)> {
     newest
 }
 
-/// Brings a row to what a keeper knows, if that is more than the journal does.
-fn stand(row: &mut JobRow, attempt: u32, known: Known<'_>, plan: Option<&Plan>) {
+/// Updates a row with what a keeper knows, if that is more than the journal knows.
+fn update_row(row: &mut JobRow, attempt: u32, known: AttemptStatus<'_>, plan: Option<&Plan>) {
     let has_begun = matches!(row.state, State::Running | State::Paused);
     let knows_more = attempt > row.attempt || (attempt == row.attempt && !row.state.is_terminal());
-    if !knows_more || (matches!(known, Known::Lost) && attempt == row.attempt && !has_begun) {
+    if !knows_more || (matches!(known, AttemptStatus::Lost) && attempt == row.attempt && !has_begun) {
         return;
     }
     row.attempt = attempt;
     let end = match known {
-        Known::Runs => return row.state = State::Running,
-        Known::Ended(end) if !matches!(end.how, How::Cancelled | How::KeeperLost) => end,
-        // A resumed run tries it again, unless the job says otherwise.
-        Known::Ended(End { how: How::Cancelled, .. }) => {
+        AttemptStatus::Runs => return row.state = State::Running,
+        AttemptStatus::Ended(end) if !matches!(end.how, How::Cancelled | How::KeeperLost) => end,
+        // A resumed run retries it, unless the job says otherwise.
+        AttemptStatus::Ended(End { how: How::Cancelled, .. }) => {
             (row.state, row.attempt) = (State::Queued, attempt + 1);
             return;
         }
-        Known::Ended(_) | Known::Lost => {
+        AttemptStatus::Ended(_) | AttemptStatus::Lost => {
             (row.state, row.attempt) = (State::Queued, attempt + 1);
             return row.detail.error = Some(LOST.to_owned());
         }

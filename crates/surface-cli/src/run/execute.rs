@@ -1,12 +1,14 @@
-//! The run itself: from a plan and what was left of it to the code for the shell.
+//! The run itself: from a plan and the initial states of its jobs to the exit code.
+//!
+//! Room: driver.
 //!
 //! # Invariant
-//! When this returns, nothing of the run is running, and everything that happened is on the disk; or somebody was told that it is not, and
+//! When this returns, nothing of the run is running, and everything that happened is on the disk; or the user was told that it is not, and
 //! keepers hold the ends that the journal lacks.
 //!
 //! # Why it holds
-//! The end of a run has one order: every job has ended; nobody acts on it any more; the journal is on the disk; only then are keepers told that
-//! their ends are known. If the journal is broken, they are not: their socket just closes, as if we had been killed.
+//! The end of a run has one order: every job has ended; no thread acts on it any more; the journal is on the disk; only then are keepers told that
+//! their ends are known. If the journal cannot be written, they are not: their socket just closes, as if we had been killed.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -22,21 +24,21 @@ use sched_jobs::{Config, Demand, GpuDriver, Jobs, State, Summary, Waits};
 use surface_jobfile::Plan;
 use surface_journal::{Estimate, Event as Entry, Journal, JournalError, Outcome, RunLock};
 
-use super::front::Front;
-use super::left::Left;
+use super::frontend::Frontend;
+use super::initial_state::InitialState;
 use super::record::{Recorder, Track};
-use super::steward::{self, Charge, Notice, Verdict};
+use super::signal_handler::{self, Notice, SignalHandler, StopState};
 use super::{cards, follow, share, submit};
 use crate::exit::{Exit, Failure, say};
 use crate::out::now_ms;
-use crate::runs::{keepers_home, log_bytes_max, unrecorded};
+use crate::runs::{keepers_dir, log_bytes_max, unrecorded};
 use crate::signals;
-use crate::view::run::{Ended, Scene};
+use crate::view::run::{Ended, RunInfo};
 use crate::view::text::clean;
 use crate::view::{Mode, log_path};
 
-/// Where a run leaves its traces.
-pub(crate) struct Place {
+/// The journal of a run.
+pub(crate) struct RunJournal {
     /// Where it is recorded.
     pub(crate) journal: Journal,
     /// The right to write it.
@@ -45,11 +47,11 @@ pub(crate) struct Place {
     pub(crate) keep: bool,
 }
 
-/// How often it is looked at what jobs use of graphics cards: often enough for jobs that are worth a card, and nothing beside one look's cost.
-const VRAM_LOOKS: Duration = Duration::from_millis(500);
+/// How often the use of graphics cards is measured: often enough for jobs that are worth a card, and cheap.
+const VRAM_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Everything that is settled before a run begins.
-pub(crate) struct Stage {
+/// Everything that is decided before a run starts.
+pub(crate) struct RunSetup {
     pub(crate) plan: Arc<Plan>,
     pub(crate) is_single: bool,
     pub(crate) fail_fast: bool,
@@ -58,62 +60,62 @@ pub(crate) struct Stage {
     pub(crate) config: Config,
     pub(crate) estimates: Vec<Option<Estimate>>,
     pub(crate) demands: Vec<Demand>,
-    pub(crate) left: Vec<Left>,
+    pub(crate) initial: Vec<InitialState>,
     pub(crate) tracks: Vec<Track>,
-    pub(crate) place: Place,
-    /// What keepers of an earlier life have.
+    pub(crate) run_journal: RunJournal,
+    /// Jobs that keepers of an earlier process have.
     pub(crate) recovered: Vec<Recovered>,
-    /// How long jobs that still run have run, by their number.
+    /// How long jobs that still run have run, by index.
     pub(crate) ran_before: HashMap<usize, Duration>,
-    /// Successes that only keepers knew of, as the journal is to be told.
+    /// Successes that only keepers knew of, for the journal.
     pub(crate) taken: Vec<Entry>,
     pub(crate) mode: Mode,
 }
 
-/// Runs it, and gives the code for the shell.
-pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
-    let (recovered, taken) = (std::mem::take(&mut stage.recovered), std::mem::take(&mut stage.taken));
-    let Stage { plan, config, place, .. } = &stage;
-    let folder = place.lock.folder().to_owned();
+/// Runs it, and returns the exit code.
+pub(crate) fn execute(mut setup: RunSetup) -> Result<u8, Failure> {
+    let (recovered, taken) = (std::mem::take(&mut setup.recovered), std::mem::take(&mut setup.taken));
+    let RunSetup { plan, config, run_journal, .. } = &setup;
+    let folder = run_journal.lock.folder().to_owned();
     let (notices, inbox) = mpsc::channel();
-    let writer = place.journal.writer_with(&place.lock, writing())?;
+    let writer = run_journal.journal.writer_with(&run_journal.lock, writing())?;
     for entry in taken {
         writer.record(entry);
     }
-    let recorder = Arc::new(Recorder::new(writer, stage.tracks.clone(), plan, notices.clone()));
+    let recorder = Arc::new(Recorder::new(writer, setup.tracks.clone(), plan, notices.clone()));
     let processes = processes(&folder, &recorder)?;
     let ends = recovered_ends(&recovered);
     let was_on = if config.limits.gpus.is_empty() { HashMap::new() } else { cards_of(&recovered) };
-    take_over(&processes, recovered, &stage.left);
+    take_over(&processes, recovered, &setup.initial);
     let observer = Arc::clone(&recorder);
-    let builder = Jobs::builder().config(config.clone()).observe(move |event, facts| observer.see(event, facts));
-    let watch = (!config.limits.gpus.is_empty()).then(|| processes.watch_vram(VRAM_LOOKS)).transpose();
+    let builder = Jobs::builder().config(config.clone()).observe(move |event, facts| observer.on_event(event, facts));
+    let watch = (!config.limits.gpus.is_empty()).then(|| processes.watch_vram(VRAM_INTERVAL)).transpose();
     let watch = watch.map_err(cannot("start a thread"))?;
-    let (builder, bell) =
-        share::join(builder, config, &stage.demands, &processes, &keepers_home(&folder), stage.overcommit);
+    let (builder, notifier) =
+        share::join(builder, config, &setup.demands, &processes, &keepers_dir(&folder), setup.overcommit);
     let jobs = builder.build();
-    let listening = share::listen(bell, &jobs);
+    let listener = share::listen(notifier, &jobs);
 
     // One command has the terminal for itself.
-    let mut front = Front::open(&jobs, (!stage.is_single).then(|| scene(&stage, &folder)));
-    front.serve(&folder, place.lock.id().as_str(), &jobs, &processes, &recorder);
-    let verdict = Arc::new(Verdict::default());
-    let signals = steward::listen_for_signals(notices.clone()).map_err(cannot("listen for signals"))?;
-    let charge = Charge {
+    let mut frontend = Frontend::open(&jobs, (!setup.is_single).then(|| run_info(&setup, &folder)));
+    frontend.serve(&folder, run_journal.lock.id().as_str(), &jobs, &processes, &recorder);
+    let stop_state = Arc::new(StopState::default());
+    let signals = signal_handler::listen_for_signals(notices.clone()).map_err(cannot("listen for signals"))?;
+    let handler = SignalHandler {
         jobs: jobs.clone(),
         processes: Arc::clone(&processes),
         recorder: Arc::clone(&recorder),
-        verdict: Arc::clone(&verdict),
-        fail_fast: stage.fail_fast,
-        say: front.voice(),
+        stop_state: Arc::clone(&stop_state),
+        fail_fast: setup.fail_fast,
+        say: frontend.say_fn(),
     };
-    let steward = steward::start(charge, inbox).map_err(cannot("start a thread"))?;
-    let following = if stage.is_single && !stage.left[0].is_over() {
+    let handler_thread = signal_handler::start(handler, inbox).map_err(cannot("start a thread"))?;
+    let followers = if setup.is_single && !setup.initial[0].is_over() {
         let log = log_path(&folder.join("logs"), 0, 1);
         let err = log.with_extension("err");
         let most = log_bytes_max(&plan.jobs[0]).unwrap_or(u64::MAX);
         let notices = notices.clone();
-        let closed = move || drop(notices.send(Notice::OutputClosed)); // gone only when the run is over
+        let closed = move || drop(notices.send(Notice::OutputClosed)); // fails only after the end of the run
         let started = follow::follow(&log, most, io::stdout(), closed)
             .and_then(|out| Ok([out, follow::follow(&err, most, io::stderr(), || ())?]));
         Some((log, started.map_err(cannot("read the log"))?))
@@ -121,31 +123,31 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
         None
     };
 
-    let submitted = jobs.submit_all(submit::jobs(&stage, &was_on, &processes));
+    let submitted = jobs.submit_all(submit::jobs(&setup, &was_on, &processes));
     let summary = match &submitted {
-        Ok(_) => Some(wait(&jobs, stage.is_single)),
+        Ok(_) => Some(wait(&jobs, setup.is_single)),
         Err(_) => None,
     };
 
-    drop(listening);
+    drop(listener);
     drop(watch);
-    let passed_on = following.map(|(log, streams)| (log, streams.map(follow::Following::finish)));
-    let _ = notices.send(Notice::Over); // the steward is there until it hears this
-    let _ = steward.join();
+    let passed_on = followers.map(|(log, streams)| (log, streams.map(follow::LogFollower::finish)));
+    let _ = notices.send(Notice::Over); // the handler runs until it gets this
+    let _ = handler_thread.join();
     signals.close();
     let is_all_well = summary.is_some_and(|summary| summary.failed + summary.cancelled == 0);
-    let signal = verdict.signal.get().filter(|_| !is_all_well);
-    let unwritten = front.close(match (signal, is_all_well) {
+    let signal = stop_state.signal.get().filter(|_| !is_all_well);
+    let unwritten = frontend.close(match (signal, is_all_well) {
         (Some(_), _) => Ended::Interrupted,
-        (None, true) => Ended::Well,
-        (None, false) => Ended::Badly,
+        (None, true) => Ended::Succeeded,
+        (None, false) => Ended::Failed,
     });
     let outcome = match summary {
         _ if signal.is_some() => None, // to be resumed
         Some(summary) => Some(outcome(summary)),
         None => Some(Outcome::Failed),
     };
-    let broken = verdict.take_broken().or(recorder.finish(outcome).err());
+    let broken = stop_state.take_broken().or(recorder.finish(outcome).err());
     for warning in recorder.take_warnings() {
         say!("bursar: {warning}");
     }
@@ -154,12 +156,12 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
         return Err(Failure::new(Exit::BadFile, error.to_string()));
     }
     if let Some(error) = broken {
-        let run = place.lock.id();
+        let run = run_journal.lock.id();
         let message =
-            format!("not all that happened is recorded: {error}; mend that, then `bursar run --resume {run}` goes on");
+            format!("not everything is recorded: {error}; fix that, then `bursar run --resume {run}` continues");
         return Err(Failure::broken(message));
     }
-    let (command, words) = recorder.last().filter(|_| stage.is_single).unzip();
+    let (command, words) = recorder.last().filter(|_| setup.is_single).unzip();
     if let Some(words) = words.flatten() {
         say!("bursar: {} {}", clean(&plan.name), clean(&words));
     }
@@ -174,14 +176,14 @@ pub(crate) fn conduct(mut stage: Stage) -> Result<u8, Failure> {
         let message = format!("all jobs succeeded, but not all events could be written to standard output: {error}");
         return Err(Failure::broken(message));
     }
-    if !place.keep && is_all_well {
-        unrecorded::forget(stage.place.journal);
+    if !run_journal.keep && is_all_well {
+        unrecorded::forget(setup.run_journal.journal);
     }
-    let signal = signal.or(verdict.output_closed().filter(|_| !is_all_well));
+    let signal = signal.or(stop_state.output_closed().filter(|_| !is_all_well));
     Ok(code(signal, is_all_well, command))
 }
 
-/// Keepers hold every end until it is on the disk, so a kill loses nothing that waits in memory: many events may share a commit.
+/// Keepers hold every end until it is on the disk, so a kill loses nothing that is in memory: many events may share a commit.
 fn writing() -> surface_journal::Options {
     let mut options = surface_journal::Options::default();
     options.linger = Duration::from_millis(25);
@@ -189,17 +191,17 @@ fn writing() -> surface_journal::Options {
     options
 }
 
-fn scene(stage: &Stage, folder: &Path) -> Scene {
-    let expected = stage.estimates.iter().map(|known| known.map(|known| Duration::from_millis(known.wall_ms)));
-    Scene {
-        plan: Arc::clone(&stage.plan),
-        run: stage.place.lock.id().to_string(),
-        keeps: stage.place.keep,
-        limits: stage.config.limits.clone(),
+fn run_info(setup: &RunSetup, folder: &Path) -> RunInfo {
+    let expected = setup.estimates.iter().map(|known| known.map(|known| Duration::from_millis(known.wall_ms)));
+    RunInfo {
+        plan: Arc::clone(&setup.plan),
+        run: setup.run_journal.lock.id().to_string(),
+        keeps: setup.run_journal.keep,
+        limits: setup.config.limits.clone(),
         expected: expected.collect(),
-        ran_before: stage.ran_before.clone(),
+        ran_before: setup.ran_before.clone(),
         logs: Some(folder.join("logs")),
-        mode: stage.mode,
+        mode: setup.mode,
     }
 }
 
@@ -226,14 +228,14 @@ fn cannot(what: &'static str) -> impl FnOnce(std::io::Error) -> Failure {
 
 fn processes(folder: &Path, recorder: &Arc<Recorder>) -> Result<Arc<Processes>, Failure> {
     let keepers =
-        Keepers::new(KeeperProgram::this_one(["keep"]), &keepers_home(folder)).map_err(cannot("have keepers"))?;
+        Keepers::new(KeeperProgram::this_one(["keep"]), &keepers_dir(folder)).map_err(cannot("start keepers"))?;
     let life = format!("{:x}-{:x}", now_ms(), std::process::id());
-    let (logs, hearer) = (folder.join("logs"), Arc::clone(recorder));
+    let (logs, news_recorder) = (folder.join("logs"), Arc::clone(recorder));
     let processes = Processes::new(
         keepers,
         life,
         Box::new(move |ticket| log_path(&logs, ticket.job.index(), ticket.attempt)),
-        Box::new(move |ticket, news| hearer.hear(ticket, news)),
+        Box::new(move |ticket, news| news_recorder.on_news(ticket, news)),
     );
     recorder.watch(Arc::downgrade(&processes));
     Ok(processes)
@@ -247,29 +249,29 @@ fn recovered_ends(recovered: &[Recovered]) -> Vec<String> {
     tokens.collect()
 }
 
-/// The graphics cards that each command which still runs was given, by its token. It cannot change to others, so it must get these again.
+/// The graphics cards of each command that still runs, by its token. It cannot change to others, so it must get these again.
 fn cards_of(recovered: &[Recovered]) -> HashMap<String, Vec<String>> {
     let running = recovered.iter().filter_map(|one| match one {
         Recovered::Running(survivor) => Some(survivor),
         Recovered::Ended(_) => None,
     });
     let variables = [GpuDriver::Cuda, GpuDriver::Rocm].map(GpuDriver::variable);
-    let told = running.map(|survivor| {
+    let cards = running.map(|survivor| {
         let ids = variables
             .iter()
             .filter_map(|name| survivor.variable(name))
             .flat_map(|value| cards::ids(&value).collect::<Vec<_>>());
         (survivor.token().to_owned(), ids.collect())
     });
-    told.collect()
+    cards.collect()
 }
 
-/// Hands over what goes on; what runs and does not belong to the run any more is ended.
-fn take_over(processes: &Processes, recovered: Vec<Recovered>, left: &[Left]) {
-    let wanted: HashSet<&str> = left
+/// Hands over jobs that continue; jobs that run and do not belong to the run any more are ended.
+fn take_over(processes: &Processes, recovered: Vec<Recovered>, initial: &[InitialState]) {
+    let wanted: HashSet<&str> = initial
         .iter()
-        .filter_map(|left| match left {
-            Left::Found { token, .. } => Some(token.as_str()),
+        .filter_map(|initial| match initial {
+            InitialState::Found { token, .. } => Some(token.as_str()),
             _ => None,
         })
         .collect();
@@ -281,7 +283,7 @@ fn take_over(processes: &Processes, recovered: Vec<Recovered>, left: &[Left]) {
     }
 }
 
-/// Waits for the end. Whoever runs one command hears why it does not begin.
+/// Waits for the end. With one command, the user learns why it does not start.
 fn wait(jobs: &Jobs, is_single: bool) -> Summary {
     let summary = |ended: Result<Summary, sched_jobs::RunFailed>| ended.unwrap_or_else(|failed| failed.summary);
     if is_single {
@@ -299,16 +301,16 @@ fn wait(jobs: &Jobs, is_single: bool) -> Summary {
     summary(jobs.wait())
 }
 
-/// Lets go of everything, in the one right order.
+/// Drops everything, in the one right order.
 fn close(jobs: Jobs, processes: Arc<Processes>, folder: &Path, ends: &[String], broken: Option<&JournalError>) {
     drop(jobs);
     if broken.is_some() {
-        // Not dropped: then its keepers are not told goodbye, and hold what the journal does not have.
+        // Not dropped: otherwise its keepers would end, and they hold what the journal does not have.
         std::mem::forget(processes);
         return;
     }
     drop(processes);
-    let home = keepers_home(folder);
-    let _ = Keepers::forget(&home, ends.iter().map(String::as_str)); // at worst they are looked at once more
-    let _ = fs::remove_dir(home); // unless something is in it
+    let dir = keepers_dir(folder);
+    let _ = Keepers::forget(&dir, ends.iter().map(String::as_str)); // if it fails, they are read once more
+    let _ = fs::remove_dir(dir); // unless something is in it
 }

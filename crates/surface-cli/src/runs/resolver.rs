@@ -1,9 +1,9 @@
-//! Runs and jobs by the names that people type.
+//! The run resolver: runs and jobs by the names that people type.
 //!
-//! Room: surface.
+//! Room: driver.
 //!
-//! A word is a run if it looks like one (`r-7f3a`, the beginning of one, `latest`, `-`), else a job. A job without a run is one of a run that
-//! goes on. To look, the newest such run will do; to change something, there must be only one.
+//! A word is a run if it looks like one (`r-7f3a`, the beginning of one, `latest`, `-`), else a job. A job without a run belongs to an
+//! active run. For reading, the newest such run is taken; for changes, there must be only one.
 
 use surface_jobfile::Plan;
 use surface_journal::{Filter, JobRow, Journal, JournalError, RunId, RunRow};
@@ -13,17 +13,17 @@ use crate::control::{AskError, Client, Request, Unanswered, is_id};
 use crate::exit::{Exit, Failure};
 use crate::view::text;
 
-/// Runs that are searched for a job nobody runs now.
+/// Runs that are searched for a job that is in no active run.
 const RUNS_SEARCHED: usize = 50;
 /// Runs that an error lists.
 const LISTED: usize = 8;
 
 /// The journal of this user, and those of runs that leave no record.
-pub(crate) struct House {
+pub(crate) struct RunResolver {
     journals: Vec<Journal>,
 }
 
-/// Whether somebody only looks, or changes something.
+/// Whether a command only reads, or changes something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Intent {
     /// The newest run will do.
@@ -32,10 +32,10 @@ pub(crate) enum Intent {
     Change,
 }
 
-/// What a person's words mean.
+/// What the words on a command line mean.
 pub(crate) struct Found {
     pub(crate) run: RunRow,
-    /// If it goes on and answers.
+    /// If it is active and answers.
     pub(crate) client: Option<Client>,
     /// The jobs that were named, by one name or by that of their group; none: the whole run.
     pub(crate) jobs: Vec<String>,
@@ -49,20 +49,20 @@ pub(crate) fn is_run(word: &str) -> bool {
     is_id("r-", 6, word) || matches!(word, "latest" | "-")
 }
 
-impl House {
+impl RunResolver {
     /// Opens the journals.
     ///
     /// # Errors
     /// If that of this user cannot be read.
-    pub(crate) fn open() -> Result<House, Failure> {
+    pub(crate) fn open() -> Result<RunResolver, Failure> {
         let mut journals = unrecorded::all();
         match Journal::default_dir().and_then(|dir| Journal::open_to_read(&dir)) {
             Ok(journal) => journals.insert(0, journal),
-            // Where no record can be kept, there may be runs all the same.
+            // Without a journal, there may still be runs without a record.
             Err(error) if journals.is_empty() => return Err(error.into()),
             Err(error) => crate::exit::say!("bursar: {error}"),
         }
-        Ok(House { journals })
+        Ok(RunResolver { journals })
     }
 
     /// The journal that has this run; the first if none has.
@@ -85,7 +85,7 @@ impl House {
         Ok(runs)
     }
 
-    /// The runs that go on, newest first.
+    /// The active runs, newest first.
     ///
     /// # Errors
     /// If the journal cannot be read.
@@ -105,7 +105,7 @@ impl House {
         Ok(found)
     }
 
-    /// A connection to a run. `None` if it does not go on.
+    /// A connection to a run. `None` if it is not active.
     ///
     /// # Errors
     /// If the system refuses.
@@ -142,7 +142,7 @@ impl House {
             (None, None) => self.only_live().and_then(|run| self.whole(run)),
             (None, Some(word)) if is_run(word) => match self.run(word) {
                 Ok(run) => self.whole(run),
-                // A job may be called like a run.
+                // A job may have a name like a run.
                 Err(error) => self.job_anywhere(word, intent).map_err(|_| error),
             },
             (None, Some(job)) => self.job_anywhere(job, intent),
@@ -157,12 +157,12 @@ impl House {
     fn only_live(&self) -> Result<RunRow, Failure> {
         let mut live = self.live()?;
         match live.len() {
-            // One that was interrupted goes on as long as its jobs do.
+            // An interrupted run counts as active while its jobs run.
             0 => {
                 let mut orphaned: Vec<RunRow> = self.orphans()?.into_iter().map(|(run, _)| run).collect();
                 match orphaned.len() {
                     0 => Err(Failure::not_found(
-                        "no run is going on; start one with `bursar run FILE`, or name one of `bursar runs`",
+                        "no run is active; start one with `bursar run FILE`, or name one of `bursar runs`",
                     )),
                     1 => Ok(orphaned.swap_remove(0)),
                     count => {
@@ -173,7 +173,7 @@ impl House {
                 }
             }
             1 => Ok(live.swap_remove(0)),
-            count => Err(Failure::new(Exit::Usage, format!("{count} runs are going on: {}; name one", listed(&live)))),
+            count => Err(Failure::new(Exit::Usage, format!("{count} runs are active: {}; name one", listed(&live)))),
         }
     }
 
@@ -243,13 +243,15 @@ impl House {
             let message = format!("none of the newest {RUNS_SEARCHED} runs has a job `{job}`");
             return Err(Failure::not_found(format!("{message}; `bursar show RUN` lists the jobs of a run")));
         }
-        Err(Failure::not_found(format!("no run that is going on has a job `{job}`; `bursar ps` lists what is")))
+        Err(Failure::not_found(format!(
+            "no active run has a job `{job}`; `bursar ps --all` lists the jobs of active runs"
+        )))
     }
 
     /// The plan of a run.
     ///
     /// # Errors
-    /// If the run kept none that we can read.
+    /// If the run has no plan that we can read.
     pub(crate) fn plan(&self, run: &RunId) -> Result<Plan, Failure> {
         kept_plan(self.journal_of(run), run)
     }

@@ -1,6 +1,8 @@
 //! A flow in lines: for people without a terminal, and for files.
 //!
-//! Room: surface, pure.
+//! Room: surface.
+//!
+//! Pure: no clock, no file, no thread.
 //!
 //! ```text
 //!     1.000  1,203 msg/s · 1,210 delivered · full: imu:out->slow:in 64/64
@@ -21,13 +23,13 @@ const NAMED: usize = 3;
 pub(crate) enum Ended {
     /// Its sources ended, and everything was delivered.
     Done,
-    /// Somebody, or this node of it, wanted it to end, and everything was delivered.
+    /// It was stopped by a user, or by this node, and everything was delivered.
     Stopped(Option<String>),
-    /// The time to deliver what was on its way was over.
+    /// The drain timeout expired.
     Late,
     /// A node failed, and its policy stops the graph.
     Failed(String),
-    /// It came to its end, and messages were lost on the way.
+    /// It ended, and messages were lost on the way.
     Lost(String),
     /// A signal ended it.
     Interrupted,
@@ -84,7 +86,7 @@ fn some(counts: &[(u64, &str)]) -> impl Iterator<Item = String> {
     counts.iter().filter(|(number, _)| *number > 0).map(|(number, what)| format!("{} {what}", grouped(*number)))
 }
 
-/// The last line, which says how it was.
+/// The last line: the result.
 pub(crate) fn last_line(ended: &Ended, flow: &FlowLine) -> String {
     let (totals, took) = (flow.totals(), time(flow.elapsed()));
     let mut parts = vec![format!("{} delivered", counted(totals.delivered as usize, "message"))];
@@ -104,7 +106,7 @@ pub(crate) fn last_line(ended: &Ended, flow: &FlowLine) -> String {
         Ended::Done => format!("done in {took}"),
         Ended::Stopped(Some(node)) => format!("stopped by `{}` after {took}", clean(node)),
         Ended::Stopped(None) => format!("stopped after {took}"),
-        Ended::Late => format!("stopped after {took}, when the time to drain was over"),
+        Ended::Late => format!("stopped after {took}, when the drain timeout expired"),
         Ended::Failed(_) => format!("failed after {took}"),
         Ended::Lost(_) => format!("ended after {took}"),
         Ended::Interrupted => format!("interrupted after {took}"),

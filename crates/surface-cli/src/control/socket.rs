@@ -1,14 +1,16 @@
-//! Where the socket of a run is, and who may use it.
+//! The path of a run's socket, and who may use it.
 //!
-//! Room: surface. Linux.
+//! Room: driver.
+//!
+//! Linux.
 //!
 //! # Invariant
-//! Nobody but the owner can connect: the folder is the owner's and 0700 before the socket exists in it, the socket is 0600, and whoever
-//! connects is asked for the user by the kernel.
+//! Only the owner can connect: the folder is the owner's and 0700 before the socket exists in it, the socket is 0600, and the kernel
+//! reports the user of each client.
 //!
 //! # A path that is too long
-//! The address of a unix socket has 108 bytes, and a state directory may be deeper. Then the socket is named by way of an open folder,
-//! `/proc/self/fd/7/control.sock`, which is the same file by a short name: no link in a public place that somebody could put there first.
+//! The address of a unix socket has 108 bytes, and a state directory may be deeper. Then the socket is named through an open folder,
+//! `/proc/self/fd/7/control.sock`, which is the same file with a short name: no link in a public folder that another user could create first.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -21,26 +23,26 @@ use rustix::fs::{Mode, OFlags};
 
 /// The name of the socket in the folder of its run.
 const NAME: &str = "control.sock";
-/// What an address holds, less the byte that ends it.
+/// The size of an address, less its terminating NUL.
 const PATH_BYTES_MAX: usize = 107;
 
-/// What ids of runs and flows are made of: no two of them look alike.
+/// The letters of ids of runs and flows: no two of them look alike.
 pub(super) const LETTERS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
-/// Whether a word is an id with this prefix and at most so many letters, or the beginning of one.
+/// Whether a word is an id with this prefix and at most `most` letters, or the beginning of one.
 pub(crate) fn is_id(prefix: &str, most: usize, word: &str) -> bool {
     let is_letter = |byte: u8| LETTERS.contains(&byte);
     word.strip_prefix(prefix).is_some_and(|id| (1..=most).contains(&id.len()) && id.bytes().all(is_letter))
 }
 
-/// Where the socket of the run in `folder` is.
-pub(crate) fn socket(folder: &Path) -> PathBuf {
+/// The path of the socket of the run in `folder`.
+pub(crate) fn socket_path(folder: &Path) -> PathBuf {
     folder.join(NAME)
 }
 
-/// Does something with a path of the socket that fits into an address.
+/// Calls `act` with a path of the socket that fits into an address.
 fn with_short<T>(folder: &Path, act: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
-    let path = socket(folder);
+    let path = socket_path(folder);
     if path.as_os_str().len() <= PATH_BYTES_MAX {
         return act(&path);
     }
@@ -48,17 +50,17 @@ fn with_short<T>(folder: &Path, act: impl FnOnce(&Path) -> io::Result<T>) -> io:
     act(&PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd())).join(NAME))
 }
 
-/// Says what was being done to which path.
+/// Adds to an error what was being done to which path.
 fn at<T>(result: io::Result<T>, doing: &str, path: &Path) -> io::Result<T> {
     result.map_err(|error| io::Error::new(error.kind(), format!("cannot {doing} {}: {error}", path.display())))
 }
 
-/// Opens the socket of a run. One that a dead process left is removed first.
+/// Opens the socket of a run. A socket of a dead process is removed first.
 ///
 /// # Errors
 /// If the folder is another user's, if a living process has the socket, or if the system refuses.
 pub(crate) fn listen(folder: &Path) -> io::Result<UnixListener> {
-    let about = at(fs::metadata(folder), "look at", folder)?;
+    let about = at(fs::metadata(folder), "read", folder)?;
     let me = rustix::process::geteuid().as_raw();
     if about.uid() != me {
         let message = format!("{} belongs to user {}, not to user {me}", folder.display(), about.uid());
@@ -72,32 +74,36 @@ pub(crate) fn listen(folder: &Path) -> io::Result<UnixListener> {
     }
     if !remove_stale(folder)? {
         let message =
-            format!("{} is in use by another process; is the run going on already?", socket(folder).display());
+            format!("{} is in use by another process; is the run active already?", socket_path(folder).display());
         return Err(io::Error::new(ErrorKind::AddrInUse, message));
     }
-    let listener = at(with_short(folder, |path| UnixListener::bind(path)), "open", &socket(folder))?;
-    at(fs::set_permissions(socket(folder), fs::Permissions::from_mode(0o600)), "close to others", &socket(folder))?;
+    let listener = at(with_short(folder, |path| UnixListener::bind(path)), "open", &socket_path(folder))?;
+    at(
+        fs::set_permissions(socket_path(folder), fs::Permissions::from_mode(0o600)),
+        "close to others",
+        &socket_path(folder),
+    )?;
     Ok(listener)
 }
 
-/// Removes a socket that nobody listens on. `false` if somebody does.
+/// Removes a socket without a listener. `false` if there is one.
 ///
 /// # Errors
 /// If there is something else of that name, or the system refuses.
 pub(crate) fn remove_stale(folder: &Path) -> io::Result<bool> {
-    let path = socket(folder);
+    let path = socket_path(folder);
     match fs::symlink_metadata(&path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),
-        Err(error) => return at(Err(error), "look at", &path),
+        Err(error) => return at(Err(error), "read", &path),
         Ok(about) if !about.file_type().is_socket() => {
-            let message = format!("{} is no socket; move it away", path.display());
+            let message = format!("{} is not a socket; move it away", path.display());
             return Err(io::Error::new(ErrorKind::AlreadyExists, message));
         }
         Ok(_) => {}
     }
     match with_short(folder, |path| UnixStream::connect(path)) {
         Ok(_) => Ok(false),
-        // Nobody is there: the process died without tidying up.
+        // The process died without cleaning up.
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
             at(fs::remove_file(&path), "remove", &path).map(|()| true)
         }
@@ -106,7 +112,7 @@ pub(crate) fn remove_stale(folder: &Path) -> io::Result<bool> {
     }
 }
 
-/// Connects to the run in `folder`. `None` if nobody is there.
+/// Connects to the run in `folder`. `None` if no process listens.
 ///
 /// # Errors
 /// If the system refuses, or the socket is another user's.
@@ -114,10 +120,10 @@ pub(crate) fn connect(folder: &Path) -> io::Result<Option<UnixStream>> {
     match with_short(folder, |path| UnixStream::connect(path)) {
         Ok(stream) if is_ours(&stream)? => Ok(Some(stream)),
         Ok(_) => {
-            let message = format!("{} is served by another user", socket(folder).display());
+            let message = format!("{} is served by another user", socket_path(folder).display());
             Err(io::Error::new(ErrorKind::PermissionDenied, message))
         }
-        // Also one that may only be looked at, in a folder that is read-only.
+        // Also a socket that may not be written, in a read-only folder.
         Err(error)
             if matches!(
                 error.kind(),
@@ -126,7 +132,7 @@ pub(crate) fn connect(folder: &Path) -> io::Result<Option<UnixStream>> {
         {
             Ok(None)
         }
-        Err(error) => at(Err(error), "connect to", &socket(folder)),
+        Err(error) => at(Err(error), "connect to", &socket_path(folder)),
     }
 }
 

@@ -1,4 +1,6 @@
-//! Where the journal lives, and who may look.
+//! The folder of the journal, and its access rights.
+//!
+//! Room: driver.
 //!
 //! # Invariant
 //! What this file creates is for its owner only: directories 0700, the database 0600. A directory that was there already keeps
@@ -45,7 +47,7 @@ pub(crate) fn prepare(dir: &Path) -> Result<(), JournalError> {
     make_folder(&dir.join("runs"), true)?;
     check_owner(&dir.join("runs"))?;
     if fresh {
-        // SQLite syncs its files and their directory; that the directory is there at all is ours to keep over a power loss.
+        // SQLite syncs its files and their directory; we must sync the parents, so that the directory itself survives a power loss.
         // Where a directory cannot be synced, nothing better can be done.
         dir.ancestors().filter_map(|above| File::open(above).ok()).for_each(|above| drop(above.sync_all()));
     }
@@ -66,7 +68,7 @@ pub(crate) fn check_owners(dir: &Path) -> Result<(), JournalError> {
         .try_for_each(|name| check_owner(&dir.join(name)))
 }
 
-/// What others own, others may write: a plan of theirs would be run as ours. A path that does not exist passes.
+/// Another user can write what that user owns: a plan of another user would run with our rights. A path that does not exist passes.
 pub(crate) fn check_owner(path: &Path) -> Result<(), JournalError> {
     let user = rustix::process::geteuid().as_raw();
     // The link itself, too: its owner can change its target at any time.

@@ -1,41 +1,41 @@
-//! Why a flow ended, as far as somebody outside wanted it.
+//! Whether and how a flow was stopped from outside.
 //!
-//! Room: surface.
+//! Room: state.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use bursar::flow::Handle;
 
-use crate::signals::First;
+use crate::signals::FirstSignal;
 
-/// What became of the flow because of signals, keys and other commands.
+/// How signals, keys and other commands have stopped the flow.
 #[derive(Debug, Default)]
-pub(crate) struct Verdict {
-    /// What wanted it to end from outside.
-    pub(crate) signal: First,
+pub(crate) struct StopState {
+    /// The signal that stopped it.
+    pub(crate) signal: FirstSignal,
     is_drained: AtomicBool,
     is_killed: AtomicBool,
 }
 
-impl Verdict {
-    /// Lets the flow deliver what is on its way, and end.
+impl StopState {
+    /// Lets the flow deliver messages on their way, and end.
     pub(crate) fn drain(&self, handle: &Handle) {
         self.is_drained.store(true, SeqCst);
         handle.shutdown();
     }
 
-    /// Whether somebody did.
+    /// Whether it was drained.
     pub(crate) fn is_drained(&self) -> bool {
         self.is_drained.load(SeqCst)
     }
 
-    /// Stops the flow without delivering what is on its way.
+    /// Stops the flow without delivering messages on their way.
     pub(crate) fn kill(&self, handle: &Handle) {
         self.is_killed.store(true, SeqCst);
         handle.stop_now();
     }
 
-    /// Whether somebody did.
+    /// Whether it was stopped at once.
     pub(crate) fn is_killed(&self) -> bool {
         self.is_killed.load(SeqCst)
     }

@@ -1,12 +1,12 @@
-//! What happens to a flow from outside: signals, keys, and the time it was given.
+//! Signals, keys and the time limit of a flow.
 //!
-//! Room: surface.
+//! Room: driver.
 //!
 //! # Invariant
 //! The first signal drains, the second stops at once, and so does `k` at any time.
 //!
 //! # Why it holds
-//! Signals and keys become notices, which one thread answers in their order; to stop a flow at once does not wait for anything.
+//! Signals and keys become notices, which one thread handles in their order; stopping a flow at once does not wait for anything.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Weak};
@@ -17,11 +17,11 @@ use bursar::flow::{Band, Handle, NodeState};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM};
 
 use super::keys::{Key, Raw};
-use super::verdict::Verdict;
+use super::stop_state::StopState;
+use crate::view::printer::Printer;
 use crate::view::text::time;
-use crate::view::voice::Voice;
 
-/// Something from outside.
+/// A notice for the handler.
 #[derive(Debug)]
 pub(crate) enum Notice {
     Signal(i32),
@@ -30,11 +30,11 @@ pub(crate) enum Notice {
     Over,
 }
 
-/// What the steward acts on.
-pub(crate) struct Charge {
+/// Handles signals and keys of a flow.
+pub(crate) struct SignalHandler {
     pub(crate) handle: Handle,
-    pub(crate) verdict: Arc<Verdict>,
-    pub(crate) voice: Voice,
+    pub(crate) stop_state: Arc<StopState>,
+    pub(crate) printer: Printer,
     /// Nodes that no edge feeds.
     pub(crate) sources: Vec<String>,
     /// How long a drain may take.
@@ -46,9 +46,9 @@ pub(crate) struct Charge {
     pub(crate) is_draining: bool,
 }
 
-/// Answers notices until the flow is over.
-pub(crate) fn start(charge: Charge, notices: Receiver<Notice>) -> std::io::Result<JoinHandle<()>> {
-    std::thread::Builder::new().name("flow-steward".to_owned()).spawn(move || charge.serve(&notices))
+/// Handles notices until the flow has ended.
+pub(crate) fn start(handler: SignalHandler, notices: Receiver<Notice>) -> std::io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().name("flow-signals".to_owned()).spawn(move || handler.serve(&notices))
 }
 
 /// Listens for signals and makes notices of them.
@@ -57,7 +57,7 @@ pub(crate) fn listen_for_signals(notices: Sender<Notice>) -> std::io::Result<sig
     crate::signals::listen(&wanted, move |signal| notices.send(Notice::Signal(signal)).is_ok())
 }
 
-impl Charge {
+impl SignalHandler {
     fn serve(mut self, notices: &Receiver<Notice>) {
         loop {
             let notice = match self.until {
@@ -71,22 +71,22 @@ impl Charge {
                 Ok(Notice::Over) | Err(RecvTimeoutError::Disconnected) => return,
                 Err(RecvTimeoutError::Timeout) => {
                     self.until = None;
-                    self.drain("its time is over");
+                    self.drain("its time limit is reached");
                 }
             }
         }
     }
 
-    /// Somebody had stopped the process (Ctrl-Z), and the shell has set the terminal as it likes it.
+    /// The process was stopped (Ctrl-Z) and continued, and the shell has changed the terminal.
     fn go_on(&self) {
         if let Some(raw) = self.raw.as_ref().and_then(Weak::upgrade) {
-            let _ = raw.again(); // without it keys want a line end
+            let _ = raw.again(); // without it keys need a line end
         }
-        self.voice.change(|shown| shown.is_moved = true);
+        self.printer.change(|shown| shown.is_moved = true);
     }
 
     fn signalled(&mut self, signal: i32) {
-        if self.verdict.signal.note(signal) {
+        if self.stop_state.signal.note(signal) {
             self.drain("stopping; Ctrl-C again stops at once");
         } else {
             self.kill();
@@ -97,17 +97,17 @@ impl Charge {
         if !self.is_draining {
             self.is_draining = true;
             let at_most = time(self.drain);
-            self.voice.say(&format!("{why}: delivering what is on its way, for at most {at_most}"));
-            self.voice.change(|shown| shown.note = Some(format!("draining (at most {at_most})")));
-            // Sources that stand still cannot end.
+            self.printer.say(&format!("{why}: delivering messages on their way, for at most {at_most}"));
+            self.printer.change(|shown| shown.note = Some(format!("draining (at most {at_most})")));
+            // Paused sources cannot end.
             self.let_go_on();
         }
-        self.verdict.drain(&self.handle);
+        self.stop_state.drain(&self.handle);
     }
 
     fn kill(&self) {
-        self.voice.say("stopping at once; what is on its way is left behind");
-        self.verdict.kill(&self.handle);
+        self.printer.say("stopping at once; messages on their way are left behind");
+        self.stop_state.kill(&self.handle);
     }
 
     fn pressed(&mut self, key: Key) {
@@ -115,7 +115,7 @@ impl Charge {
             Key::Kill => self.kill(),
             Key::Drain => self.drain("stopping"),
             Key::Pause => self.pause(),
-            Key::Help => self.voice.change(|shown| shown.shows_keys = !shown.shows_keys),
+            Key::Help => self.printer.change(|shown| shown.shows_keys = !shown.shows_keys),
             Key::Up => self.choose(|at, _| at.saturating_sub(1)),
             Key::Down => self.choose(|at, count| (at + 1).min(count.saturating_sub(1))),
             Key::Larger => self.resize(|capacity| capacity.saturating_mul(2)),
@@ -130,13 +130,13 @@ impl Charge {
         }
         if self.is_paused {
             self.let_go_on();
-            self.voice.change(|shown| shown.note = None);
+            self.printer.change(|shown| shown.note = None);
         } else {
             self.is_paused = true;
             for source in &self.sources {
                 let _ = self.handle.pause(source); // it is one of the flow's
             }
-            self.voice.change(|shown| shown.note = Some("sources paused (space: go on)".to_owned()));
+            self.printer.change(|shown| shown.note = Some("sources paused (space: resume)".to_owned()));
         }
     }
 
@@ -152,12 +152,12 @@ impl Charge {
 
     fn choose(&self, next: impl FnOnce(usize, usize) -> usize) {
         let count = self.handle.edges().count();
-        self.voice.change(|shown| shown.selected = shown.selected.map(|at| next(at, count)));
+        self.printer.change(|shown| shown.selected = shown.selected.map(|at| next(at, count)));
     }
 
     /// The chosen edge, with its capacity and priority.
     fn chosen(&self) -> Option<(String, usize, Band)> {
-        let at = self.voice.change(|shown| shown.selected)?;
+        let at = self.printer.change(|shown| shown.selected)?;
         let edge = self.handle.stats().edges.into_iter().nth(at)?;
         Some((edge.id, edge.capacity, edge.band))
     }
@@ -165,8 +165,8 @@ impl Charge {
     fn resize(&self, size: impl FnOnce(usize) -> usize) {
         let Some((edge, capacity, _)) = self.chosen() else { return };
         match self.handle.set_capacity(&edge, size(capacity)) {
-            Ok(()) => self.voice.change(|_| ()),
-            Err(error) => self.voice.say(&error.to_string()),
+            Ok(()) => self.printer.change(|_| ()),
+            Err(error) => self.printer.say(&error.to_string()),
         }
     }
 
@@ -178,8 +178,8 @@ impl Charge {
             Band::Control => Band::Normal,
         };
         match self.handle.set_priority(&edge, next.priority()) {
-            Ok(()) => self.voice.change(|_| ()),
-            Err(error) => self.voice.say(&error.to_string()),
+            Ok(()) => self.printer.change(|_| ()),
+            Err(error) => self.printer.say(&error.to_string()),
         }
     }
 }

@@ -1,8 +1,11 @@
 //! One event of a run, one line: for pipes and files.
 //!
-//! Room: surface, pure. These lines are an interface: scripts read them. Words are added, never changed.
+//! Room: surface.
 //!
-//! Seconds since the run began, a word, the job, and what there is to say.
+//! Pure: no clock, no file, no thread.
+//! These lines are an interface: scripts read them. Words are added, never changed.
+//!
+//! Seconds since the run began, a word, the job, and details.
 //!
 //! ```text
 //!     0.104  started   storyboard
@@ -18,8 +21,8 @@ use super::board::Change;
 use crate::control::event::Event;
 use crate::view::text::{stamp, time};
 
-/// What happened to a job, with what the board knows of it. `None` for what nobody needs to know.
-pub(crate) fn told(at: Duration, job: &str, what: What, change: Option<Change>) -> Option<Event<'static>> {
+/// The event of a job, with what the board knows of it. `None` for events that are not shown.
+pub(crate) fn job_event(at: Duration, job: &str, what: What, change: Option<Change>) -> Option<Event<'static>> {
     let mut event = Event::of_job(at, job.to_owned(), what)?;
     if let Some(Change { attempt, ran, .. }) = change {
         event.attempt = if event.attempt == 0 { attempt } else { event.attempt };
@@ -48,7 +51,7 @@ pub(crate) fn plain(event: &Event<'_>) -> Option<String> {
             ("retrying", format!("attempt {} failed: {error}; again in {}{log}", event.attempt, time(after)))
         }
         "paused" | "resumed" => (event.event, String::new()),
-        "revived" => ("revived", "it is tried again".to_owned()),
+        "revived" => ("revived", "it is retried".to_owned()),
         "waiting" => ("waiting", event.why.clone().unwrap_or_default()),
         _ => return None,
     };

@@ -1,13 +1,15 @@
 //! The file of records, and its lock.
 //!
+//! Room: driver.
+//!
 //! # Invariant
-//! Whoever reads or writes records holds the lock of the file that new runs open.
+//! A process reads or writes records only while it holds the lock of the file that new runs open.
 //!
 //! # Why it holds
-//! The lock is the kernel's (`flock`): it goes with the process that held it. After taking it we look whether the file still has a name; if somebody removed it, new
-//! runs would open another one, and so do we.
+//! The lock is `flock`: the kernel releases it when its holder dies. After taking it we check that the file still has a name. If the file was removed, new
+//! runs would open another one, so we open that one, too.
 //!
-//! A file without records is as good as none: every run writes its own again when it does not find it.
+//! A file without records is as good as none: each run writes its record again if it is missing.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -18,27 +20,27 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::RUNS_MAX;
+use crate::dir;
 use crate::error::JoinError;
-use crate::place;
 use crate::record::{BYTES, Record};
 
 const NAME: &str = "runs-1";
 
 /// How long to try for the lock. Others hold it for microseconds, unless they are stopped.
-const PATIENCE: Duration = Duration::from_millis(100);
+const TIMEOUT: Duration = Duration::from_millis(100);
 
 /// The file of records.
 #[derive(Debug)]
-pub(crate) struct Book {
+pub(crate) struct BudgetFile {
     path: PathBuf,
     folder: File,
     file: File,
     bytes: Vec<u8>,
 }
 
-impl Book {
+impl BudgetFile {
     pub(crate) fn open(path: &Path) -> Result<Self, JoinError> {
-        let folder = place::open(path)?;
+        let folder = dir::open(path)?;
         let file = open_in(&folder).map_err(|error| JoinError::File { path: path.join(NAME), error })?;
         Ok(Self { path: path.to_owned(), folder, file, bytes: Vec::new() })
     }
@@ -48,7 +50,7 @@ impl Book {
     }
 
     /// Takes the lock. `Err` if that takes too long, or cannot be.
-    pub(crate) fn lock(&mut self) -> io::Result<Page<'_>> {
+    pub(crate) fn lock(&mut self) -> io::Result<Table<'_>> {
         let began = Instant::now();
         loop {
             self.try_lock(began)?;
@@ -58,7 +60,7 @@ impl Book {
             let again = Self::open(&self.path).map_err(io::Error::other)?;
             (self.folder, self.file) = (again.folder, again.file);
         }
-        Ok(Page { file: &self.file, bytes: &mut self.bytes })
+        Ok(Table { file: &self.file, bytes: &mut self.bytes })
     }
 
     fn try_lock(&self, began: Instant) -> io::Result<()> {
@@ -67,7 +69,7 @@ impl Book {
             match flock(&self.file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => return Ok(()),
                 Err(error) if error == rustix::io::Errno::INTR => {}
-                Err(error) if error != rustix::io::Errno::WOULDBLOCK || began.elapsed() > PATIENCE => {
+                Err(error) if error != rustix::io::Errno::WOULDBLOCK || began.elapsed() > TIMEOUT => {
                     return Err(error.into());
                 }
                 Err(_) => {
@@ -88,17 +90,17 @@ fn open_in(folder: &File) -> io::Result<File> {
 }
 
 /// The records, while the lock is held.
-pub(crate) struct Page<'a> {
+pub(crate) struct Table<'a> {
     file: &'a File,
     bytes: &'a mut Vec<u8>,
 }
 
-impl Page<'_> {
-    /// Every record, with its place. What is no record is passed over.
+impl Table<'_> {
+    /// Every record, with its slot. Slots without a valid record are skipped.
     pub(crate) fn read(&mut self) -> io::Result<Vec<(usize, Record)>> {
         let mut filled = 0;
         loop {
-            // One place more than there was last time: if that stays empty, this was all.
+            // One slot more than last time: if it stays empty, all of the file was read.
             if self.bytes.len() < filled + BYTES {
                 self.bytes.resize(filled + BYTES, 0);
             }
@@ -117,8 +119,8 @@ impl Page<'_> {
                 break;
             }
         }
-        let places = self.bytes[..filled].chunks(BYTES).enumerate();
-        Ok(places.filter_map(|(slot, bytes)| Some((slot, Record::decode(bytes)?))).collect())
+        let slots = self.bytes[..filled].chunks(BYTES).enumerate();
+        Ok(slots.filter_map(|(slot, bytes)| Some((slot, Record::decode(bytes)?))).collect())
     }
 
     pub(crate) fn write(&self, slot: usize, record: &Record) -> io::Result<()> {
@@ -129,16 +131,16 @@ impl Page<'_> {
         self.file.write_all_at(&[0; BYTES], (slot * BYTES) as u64)
     }
 
-    /// Gives back the places behind the last record.
+    /// Truncates the file after the last record.
     pub(crate) fn trim(&mut self, used: usize) -> io::Result<()> {
         self.bytes.truncate((used + 1) * BYTES);
         self.file.set_len((used * BYTES) as u64)
     }
 }
 
-impl Drop for Page<'_> {
+impl Drop for Table<'_> {
     fn drop(&mut self) {
-        // Not left to closing: a process that is being started may hold a copy of the descriptor for a moment.
+        // Unlocked explicitly, not by closing: a child that is being started may hold a copy of the descriptor for a moment.
         let _ = flock(self.file, FlockOperation::Unlock);
     }
 }

@@ -1,12 +1,14 @@
-//! What a run answers over its socket.
+//! How a run answers requests over its socket.
 //!
-//! Room: surface. Decides nothing.
+//! Room: driver.
+//!
+//! Decides nothing.
 //!
 //! # Invariant
-//! Whatever clients do, the scheduler is held up for at most a fifth of the time, and memory stays bounded.
+//! Whatever clients do, the scheduler is delayed for at most a fifth of the time, and memory stays bounded.
 //!
 //! # Why it holds
-//! What makes the scheduler look at many jobs goes by the [`Pace`] of the desk: one at a time, and after a look that took *t* nobody looks for four
+//! Requests that make the scheduler look at many jobs go through one [`Pace`]: one at a time, and after a look that took *t* there is none for four
 //! times *t*. A subscriber has a queue of bounded length, and there are at most [`SUBSCRIBERS`].
 
 use std::io::{self, Write};
@@ -17,40 +19,41 @@ use std::time::{Duration, Instant};
 
 use sched_jobs::{ControlError, JobStatus, Jobs, What};
 
-use super::event::{Event, Of};
+use super::event::{Event, Subject};
 use super::lines::{JobLine, RunLine};
-use super::server::{self, Desk, Served, say};
+use super::server::{self, Controller, ServerHandle, send_line};
 use super::wire::{Answer, Refusal, Reply, Request};
 
 /// Subscribers at a time: each may keep a million events waiting.
 pub(crate) const SUBSCRIBERS: usize = 8;
-/// Nobody waits longer than this for another's look.
-const REST_MAX: Duration = Duration::from_millis(500);
+/// The longest pause between two looks.
+const PACE_MAX: Duration = Duration::from_millis(500);
 
-/// What the one who runs the jobs does besides.
+/// What else a request does, beside the scheduler.
 pub(crate) trait Runner: Send + Sync {
-    /// Nobody who is being cancelled gets any more time.
-    fn hurry(&self) {}
-    /// The whole run was paused, or goes on.
+    /// Jobs that are being cancelled get no more grace time.
+    fn skip_grace(&self) {}
+    /// The whole run was paused, or resumed.
     fn run_paused(&self, paused: bool) {
         let _ = paused;
     }
 }
 
-/// Nothing besides.
+/// Nothing else.
 impl Runner for () {}
 
 /// Serves the run `run` in `folder`, whose jobs are `jobs`.
 ///
 /// # Errors
 /// If the socket cannot be opened.
-pub(crate) fn serve(folder: &Path, run: &str, jobs: Jobs, runner: Arc<dyn Runner>) -> io::Result<Served> {
+pub(crate) fn serve(folder: &Path, run: &str, jobs: Jobs, runner: Arc<dyn Runner>) -> io::Result<ServerHandle> {
     let pace = Pace::default();
-    let desk = RunDesk { jobs, of: Of::Run(run.to_owned()), runner, pace, subscribers: AtomicUsize::new(0) };
-    server::open(folder, Arc::new(desk))
+    let controller =
+        RunController { jobs, of: Subject::Run(run.to_owned()), runner, pace, subscribers: AtomicUsize::new(0) };
+    server::open(folder, Arc::new(controller))
 }
 
-/// Lets one look at a time, and then rests four times as long as the look took.
+/// Allows one look at a time, and then pauses four times as long as the look took.
 #[derive(Debug, Default)]
 pub(crate) struct Pace(Mutex<Option<Instant>>);
 
@@ -61,21 +64,21 @@ impl Pace {
         std::thread::sleep(open_from.map_or(Duration::ZERO, |from| from.saturating_duration_since(began)));
         let began = Instant::now();
         let seen = look();
-        *open_from = Some(Instant::now() + (began.elapsed() * 4).min(REST_MAX));
+        *open_from = Some(Instant::now() + (began.elapsed() * 4).min(PACE_MAX));
         seen
     }
 }
 
-struct RunDesk {
+struct RunController {
     jobs: Jobs,
-    of: Of,
+    of: Subject,
     runner: Arc<dyn Runner>,
     pace: Pace,
     subscribers: AtomicUsize,
 }
 
-impl Desk for RunDesk {
-    fn grant(&self, request: Request, _: &AtomicBool) -> Result<Answer, Refusal> {
+impl Controller for RunController {
+    fn respond(&self, request: Request, _: &AtomicBool) -> Result<Answer, Refusal> {
         let mut answer = Answer::default();
         match request {
             Request::Ps { all, limit } => answer.run = Some(self.pace.look(|| self.ps(all, limit))),
@@ -101,9 +104,9 @@ impl Desk for RunDesk {
             Request::Cancel { target, now } => {
                 let target = target.into_target();
                 if now {
-                    // Asked first, hurried after: only what is being cancelled is hurried.
+                    // Cancelled first: only jobs that are being cancelled lose their grace time.
                     self.jobs.cancel(target.clone())?;
-                    self.runner.hurry();
+                    self.runner.skip_grace();
                 }
                 self.jobs.cancel_and_wait(target)?;
             }
@@ -118,8 +121,8 @@ impl Desk for RunDesk {
     fn subscribe(&self, client: &mut dyn Write, closing: &AtomicBool) -> io::Result<()> {
         if self.subscribers.fetch_add(1, SeqCst) >= SUBSCRIBERS {
             self.subscribers.fetch_sub(1, SeqCst);
-            let message = format!("{SUBSCRIBERS} listen to this run already, which is the most");
-            return say(client, &Reply::error("busy", message));
+            let message = format!("this run has {SUBSCRIBERS} subscribers already, the limit");
+            return send_line(client, &Reply::error("busy", message));
         }
         let result = self.pass_on(client, closing);
         self.subscribers.fetch_sub(1, SeqCst);
@@ -138,7 +141,7 @@ impl From<ControlError> for Refusal {
     }
 }
 
-impl RunDesk {
+impl RunController {
     fn ps(&self, all: bool, limit: Option<usize>) -> RunLine {
         let limit = limit.unwrap_or(usize::MAX);
         let statuses = self.jobs.statuses();
@@ -147,7 +150,7 @@ impl RunDesk {
         let mut shown: Vec<JobStatus> =
             statuses.into_iter().filter(|status| all || !status.state.is_terminal()).collect();
         if !all {
-            // Running first: who asks what goes on wants to see that.
+            // Running jobs first.
             shown.sort_by_key(|status| match status.state {
                 sched_jobs::State::Running => 0,
                 sched_jobs::State::Paused => 1,
@@ -172,10 +175,10 @@ impl RunDesk {
 
     fn pass_on(&self, client: &mut dyn Write, closing: &AtomicBool) -> io::Result<()> {
         let mut events = self.jobs.events();
-        say(client, &Reply::from(Ok(Answer::default())))?;
+        send_line(client, &Reply::from(Ok(Answer::default())))?;
         let mut names: Vec<Box<str>> = Vec::new();
         loop {
-            // Seen before the queue is found empty, so what happened before the end is passed on.
+            // Read before the queue is found empty, so events before the end are passed on.
             let closing = closing.load(SeqCst);
             let pause = if closing { Duration::ZERO } else { Duration::from_millis(100) };
             let event = match events.recv_timeout(pause) {
@@ -188,14 +191,14 @@ impl RunDesk {
                 names = self.jobs.statuses().into_iter().map(|status| status.name.into()).collect();
             }
             let name = names.get(job).map_or("?", |name| name);
-            let Some(mut told) = Event::of_job(event.at(), name, event.what) else { continue };
-            told.of = Some(&self.of);
-            told.missed = Some(events.missed()).filter(|missed| *missed > 0);
+            let Some(mut report) = Event::of_job(event.at(), name, event.what) else { continue };
+            report.of = Some(&self.of);
+            report.missed = Some(events.missed()).filter(|missed| *missed > 0);
             if matches!(event.what, What::Failed | What::Cancelled | What::Retrying { .. }) {
                 let cause = self.jobs.status(event.job).ok().and_then(|status| status.cause);
-                told.error = cause.map(|cause| cause.to_string().into());
+                report.error = cause.map(|cause| cause.to_string().into());
             }
-            say(client, &told)?;
+            send_line(client, &report)?;
         }
     }
 }

@@ -1,9 +1,11 @@
-//! What a flow answers over its socket.
+//! How a flow answers requests over its socket.
 //!
-//! Room: surface. Looks and steers by a [`Handle`]; decides nothing.
+//! Room: driver.
+//!
+//! Reads and changes the flow by a [`Handle`]; decides nothing.
 //!
 //! # Invariant
-//! However often clients ask, the flow is held up for at most a fifth of the time: all of them share one [`Pace`].
+//! However often clients ask, the flow is delayed for at most a fifth of the time: all clients share one [`Pace`].
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -11,47 +13,47 @@ use std::time::Duration;
 
 use bursar::flow::{ControlError, Handle};
 
-use super::names::{Sort, Unclear, find};
-use super::verdict::Verdict;
-use crate::control::{Answer, Desk, FlowLine, Pace, Refusal, Request, Target};
+use super::names::{NameError, NameKind, find};
+use super::stop_state::StopState;
+use crate::control::{Answer, Controller, FlowLine, Pace, Refusal, Request, Target};
 
-/// Who waits for the end of a flow looks up so often, whether the socket is being closed.
-const LOOK_UP: Duration = Duration::from_millis(200);
+/// A client that waits for the end of a flow checks this often whether the socket is being closed.
+const CLOSING_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Rings once, when the flow is over.
+/// Notifies once, when the flow has ended.
 #[derive(Debug, Default)]
-pub(crate) struct Over {
+pub(crate) struct EndNotifier {
     is_over: Mutex<bool>,
-    rings: Condvar,
+    changed: Condvar,
 }
 
-impl Over {
-    pub(crate) fn ring(&self) {
+impl EndNotifier {
+    pub(crate) fn notify(&self) {
         *self.is_over.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.rings.notify_all();
+        self.changed.notify_all();
     }
 
     fn wait(&self, closing: &AtomicBool) {
         let mut is_over = self.is_over.lock().unwrap_or_else(PoisonError::into_inner);
         while !*is_over && !closing.load(SeqCst) {
-            is_over = self.rings.wait_timeout(is_over, LOOK_UP).unwrap_or_else(PoisonError::into_inner).0;
+            is_over = self.changed.wait_timeout(is_over, CLOSING_INTERVAL).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 }
 
 /// Answers for a flow.
-pub(crate) struct FlowDesk {
+pub(crate) struct FlowController {
     pub(crate) id: String,
     pub(crate) handle: Handle,
-    pub(crate) verdict: Arc<Verdict>,
-    pub(crate) over: Arc<Over>,
+    pub(crate) stop_state: Arc<StopState>,
+    pub(crate) end: Arc<EndNotifier>,
     pub(crate) pace: Pace,
-    /// Where people who watch the flow are told who changed it.
+    /// Reports changes to people who watch the flow.
     pub(crate) say: Box<dyn Fn(&str) + Send + Sync>,
 }
 
-impl Desk for FlowDesk {
-    fn grant(&self, request: Request, closing: &AtomicBool) -> Result<Answer, Refusal> {
+impl Controller for FlowController {
+    fn respond(&self, request: Request, closing: &AtomicBool) -> Result<Answer, Refusal> {
         let mut answer = Answer::default();
         match request {
             Request::Ps { .. } => {
@@ -66,24 +68,28 @@ impl Desk for FlowDesk {
             Request::Pause(Target { job: Some(node), .. }) => {
                 let node = self.node(&node)?;
                 self.handle.pause(node)?;
-                (self.say)(&format!("{node} was paused from outside"));
+                (self.say)(&format!("{node} was paused by another command"));
                 answer.id = Some(node.to_owned());
             }
             Request::Resume(Target { job: Some(node), .. }) => {
                 let node = self.node(&node)?;
                 self.handle.resume(node)?;
-                (self.say)(&format!("{node} goes on"));
+                (self.say)(&format!("{node} was resumed by another command"));
                 answer.id = Some(node.to_owned());
             }
             Request::Set { edge, capacity, priority } => answer.id = Some(self.set(&edge, capacity, priority)?),
             Request::Cancel { target: Target { job: None, .. }, now } => {
-                (self.say)(if now { "told to stop at once" } else { "told to stop; delivering what is on its way" });
-                if now {
-                    self.verdict.kill(&self.handle);
+                (self.say)(if now {
+                    "stopping at once, as another command requested"
                 } else {
-                    self.verdict.drain(&self.handle);
+                    "stopping, as another command requested; delivering messages on their way"
+                });
+                if now {
+                    self.stop_state.kill(&self.handle);
+                } else {
+                    self.stop_state.drain(&self.handle);
                 }
-                self.over.wait(closing);
+                self.end.wait(closing);
                 answer.flow = Some(FlowLine::of(&self.id, self.handle.stats()));
             }
             Request::Pause(_) | Request::Resume(_) => {
@@ -100,11 +106,11 @@ impl Desk for FlowDesk {
     }
 }
 
-impl FlowDesk {
-    /// Both or nothing: what may be refused is tried first.
+impl FlowController {
+    /// Both changes or none: the one that may be refused is tried first.
     fn set(&self, edge: &str, capacity: Option<u64>, priority: Option<i32>) -> Result<String, Refusal> {
         let edges: Vec<&str> = self.handle.edges().collect();
-        let edge = find(Sort::Edge, edge, &edges).map_err(|unclear| unclear_name(Sort::Edge, unclear))?;
+        let edge = find(NameKind::Edge, edge, &edges).map_err(|error| name_refusal(NameKind::Edge, error))?;
         let mut said = Vec::new();
         if let Some(capacity) = capacity {
             let size = usize::try_from(capacity).unwrap_or(usize::MAX);
@@ -121,24 +127,24 @@ impl FlowDesk {
 
     fn node(&self, word: &str) -> Result<&str, Refusal> {
         let nodes: Vec<&str> = self.handle.nodes().collect();
-        find(Sort::Node, word, &nodes).map_err(|unclear| unclear_name(Sort::Node, unclear))
+        find(NameKind::Node, word, &nodes).map_err(|error| name_refusal(NameKind::Node, error))
     }
 
     fn node_or_edge(&self, word: &str) -> Result<&str, Refusal> {
         let edges: Vec<&str> = self.handle.edges().collect();
         let looks_like_an_edge = word.contains("->") || word.contains(',') || word.contains(':');
         if looks_like_an_edge {
-            return find(Sort::Edge, word, &edges).map_err(|unclear| unclear_name(Sort::Edge, unclear));
+            return find(NameKind::Edge, word, &edges).map_err(|error| name_refusal(NameKind::Edge, error));
         }
         self.node(word)
     }
 }
 
-fn unclear_name(sort: Sort, unclear: Unclear) -> Refusal {
-    match (sort, unclear) {
-        (_, Unclear::Several(message)) => Refusal::new("ambiguous", message, None),
-        (Sort::Node, Unclear::Unknown(message)) => Refusal::new("unknown_node", message, None),
-        (Sort::Edge, Unclear::Unknown(message)) => Refusal::new("unknown_edge", message, None),
+fn name_refusal(kind: NameKind, error: NameError) -> Refusal {
+    match (kind, error) {
+        (_, NameError::Several(message)) => Refusal::new("ambiguous", message, None),
+        (NameKind::Node, NameError::Unknown(message)) => Refusal::new("unknown_node", message, None),
+        (NameKind::Edge, NameError::Unknown(message)) => Refusal::new("unknown_edge", message, None),
     }
 }
 

@@ -1,11 +1,13 @@
-//! A run among others: reads what they use, lets the scheduler choose, writes what it uses.
+//! One run among others: it reads what they use, lets the scheduler choose, and writes what it uses.
+//!
+//! Room: driver.
 //!
 //! # Invariant
 //! What our record says is at least what our jobs use.
 //!
 //! # Why it holds
-//! The scheduler chooses while we hold the lock, and starts nothing before we have written. If we cannot have the lock, or a place in the file, or
-//! cannot write, others seem to hold everything: then nothing starts, and the record, which says more than we use, stays.
+//! The scheduler chooses while we hold the lock, and starts nothing before we have written. If we do not get the lock, find no slot in the file, or
+//! cannot write, the others seem to hold everything. Then nothing starts, and the record, which says more than we use, stays.
 
 use core::fmt;
 use core::time::Duration;
@@ -16,64 +18,64 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use sched_jobs::{Aging, Config, JobId, Limits, Neighbours, Others, Usage};
 
 use crate::alive::{Watches, is_stopped, process};
-use crate::bell::{Bell, Shared};
-use crate::book::Book;
+use crate::budget_file::BudgetFile;
 use crate::error::JoinError;
-use crate::fair::{Mine, closed, count, elder};
-use crate::home::{self, IsAlive};
+use crate::fair::{OwnRun, closed, count, overdue};
+use crate::keeper_dir::{self, IsAlive};
 use crate::memory::{Memory, Sources, usual_reserve_mb};
+use crate::notifier::{Notifier, Shared};
 use crate::record::{CPU, Named, RAM, Record, VRAM, Want, number_of, number_of_card};
-use crate::{NAMED_MAX, RUNS_MAX, place};
+use crate::{NAMED_MAX, RUNS_MAX, dir};
 
 /// How a run shares.
 #[must_use]
 pub struct Settings {
     folder: PathBuf,
     limits: Limits,
-    patience: Duration,
+    overdue_after: Duration,
     reserve_mb: u64,
     sources: Sources,
-    home: Option<(PathBuf, IsAlive)>,
+    keeper_dir: Option<(PathBuf, IsAlive)>,
     most_mb: Option<u64>,
 }
 
 impl Settings {
-    /// The usual ones: the user's folder, memory as the system tells it, and no video memory known.
+    /// The usual settings: the user's folder, memory as the system reports it, and no video memory.
     pub fn new(config: &Config) -> Self {
         let interval = Some(config.aging.interval).filter(|interval| !interval.is_zero());
         Self {
-            folder: place::usual(),
+            folder: dir::default_dir(),
             limits: config.limits.clone(),
-            patience: interval.unwrap_or(Aging::default().interval).saturating_mul(3),
+            overdue_after: interval.unwrap_or(Aging::default().interval).saturating_mul(3),
             reserve_mb: usual_reserve_mb(),
             sources: Sources {
                 available_mb: Box::new(mech_process::machine::memory_available_mb),
                 resident_mb: Box::new(|| 0),
                 vram_mb: Box::new(Vec::new),
             },
-            home: None,
+            keeper_dir: None,
             most_mb: None,
         }
     }
 
-    /// How much memory could be free at most, in MB. A job that needs no more waits until it is, also if nothing else of ours runs.
+    /// How much memory can be free at most, in MB. A job that needs no more waits until it is free, also if no other job of ours runs.
     pub fn most_mb(mut self, mb: Option<u64>) -> Self {
         self.most_mb = mb;
         self
     }
 
-    /// Jobs outlive their run, and are kept in `folder`, which is this run's alone; `is_alive` tells of any such folder whether something in it still runs. What a killed
-    /// run held is then counted until that is over.
+    /// Jobs outlive their run. Their keepers are in `folder`, which belongs to this run alone. `is_alive` says of any such folder whether a job of it still runs. What a killed
+    /// run held is then counted until that ends.
     pub fn jobs_outlive_it(
         mut self,
         folder: impl Into<PathBuf>,
         is_alive: impl Fn(&Path) -> bool + Send + 'static,
     ) -> Self {
-        self.home = Some((folder.into(), IsAlive(Box::new(is_alive))));
+        self.keeper_dir = Some((folder.into(), IsAlive(Box::new(is_alive))));
         self
     }
 
-    /// Another folder. Runs share with those that have the same.
+    /// Another folder. Runs with the same folder share.
     pub fn folder(mut self, path: impl Into<PathBuf>) -> Self {
         self.folder = path.into();
         self
@@ -85,21 +87,21 @@ impl Settings {
         self
     }
 
-    /// How much memory the system could give now, in MB; `None` if it does not tell. Asked at most ten times a second, under the
-    /// scheduler's lock: must not call back.
+    /// How much memory the system could give now, in MB; `None` if it does not report it. Called at most ten times a second, under the
+    /// scheduler's lock: it must not call back.
     pub fn available_mb(mut self, ask: impl FnMut() -> Option<u64> + Send + 'static) -> Self {
         self.sources.available_mb = Box::new(ask);
         self
     }
 
-    /// How much of the memory that running jobs were promised they really use, in MB: of each job at most its promise. Asked as
+    /// How much of the memory that running jobs were promised they really use, in MB: of each job at most its promise. Called as
     /// `available_mb` is.
     pub fn resident_mb(mut self, ask: impl FnMut() -> u64 + Send + 'static) -> Self {
         self.sources.resident_mb = Box::new(ask);
         self
     }
 
-    /// Video memory: for each card its id, how much it has and how much is used, in MB. Asked as `available_mb` is.
+    /// Video memory: for each card its id, how much it has and how much is used, in MB. Called as `available_mb` is.
     pub fn vram_mb(mut self, ask: impl FnMut() -> Vec<(String, u64, u64)> + Send + 'static) -> Self {
         self.sources.vram_mb = Box::new(ask);
         self
@@ -112,21 +114,21 @@ impl fmt::Debug for Settings {
     }
 }
 
-/// A run among others. Give it to [`Builder::neighbours`](sched_jobs::Builder::neighbours). Dropped, it gives back what it held.
+/// One run among others. Pass it to [`Builder::neighbours`](sched_jobs::Builder::neighbours). Dropping it gives back what it held.
 #[derive(Debug)]
-pub struct Ledger {
-    book: Book,
-    bell: Arc<Shared>,
+pub struct SharedBudget {
+    file: BudgetFile,
+    notifier: Arc<Shared>,
     watches: Watches,
-    /// Tells whether jobs of a dead run still run.
+    /// Says whether jobs of a dead run still run.
     is_alive: Option<IsAlive>,
     most_mb: Option<u64>,
     memory: Memory,
-    patience_ns: u64,
-    /// Our record, as it should stand in the file.
+    overdue_after_ns: u64,
+    /// Our record, as it should be in the file.
     record: Record,
     named: Vec<(String, u64, u64)>,
-    /// Our graphics cards: their ids and numbers. In records they stand behind what is named.
+    /// Our graphics cards: their ids and numbers. In records they follow the named resources.
     cards: Vec<(String, u64)>,
     /// The job that waits for others, and since when.
     waiting: Option<(JobId, u64)>,
@@ -136,22 +138,22 @@ pub struct Ledger {
 ///
 /// # Errors
 /// If the folder is not ours or cannot be used, or there are too many named resources.
-pub fn join(settings: Settings) -> Result<(Ledger, Bell), JoinError> {
-    let Settings { folder, limits, patience, reserve_mb, sources, home, most_mb } = settings;
+pub fn join(settings: Settings) -> Result<(SharedBudget, Notifier), JoinError> {
+    let Settings { folder, limits, overdue_after, reserve_mb, sources, keeper_dir, most_mb } = settings;
     let names = limits.named.len() + limits.gpus.len();
     if names > NAMED_MAX {
         return Err(JoinError::TooManyNames { names });
     }
-    let mut book = Book::open(&folder)?;
+    let mut file = BudgetFile::open(&folder)?;
     let failed = |error| JoinError::File { path: folder.clone(), error };
     let pid = std::process::id();
-    let start = process(pid).ok_or_else(|| failed(std::io::Error::other("/proc tells nothing about us")))?.start;
+    let start = process(pid).ok_or_else(|| failed(std::io::Error::other("/proc has no entry for this process")))?.start;
     let id = new_id(pid, start);
     let named: Vec<_> = limits.named.iter().map(|(name, limit)| (name.clone(), number_of(name), *limit)).collect();
     let cards: Vec<(String, u64)> = limits.gpus.iter().map(|gpu| (gpu.id.clone(), number_of_card(&gpu.id))).collect();
     let entries = named.iter().map(|&(_, name, limit)| Named { name, held: 0, wanted: 0, limit });
     let entries = entries.chain(cards.iter().map(|&(_, name)| Named { name, held: 0, wanted: 0, limit: 0 }));
-    // Where cards are known, what counts is on them.
+    // Where cards are known, their memory counts.
     let vram_mb = if cards.is_empty() { limits.vram_mb } else { 0 };
     let record = Record {
         id,
@@ -165,49 +167,50 @@ pub fn join(settings: Settings) -> Result<(Ledger, Bell), JoinError> {
         want: None,
         named: entries.collect(),
     };
-    let beside = book.folder().try_clone().map_err(failed)?;
-    // Bells of runs that died unseen are removed here. Ours is hung up under the same lock, and our record written: nobody who joins meanwhile takes it for one.
-    let bell = {
-        let page = book.lock();
-        let bell = Shared::new(&beside, id).map_err(failed)?;
-        if let Ok(mut page) = page
-            && let Ok(runs) = page.read()
+    let beside = file.folder().try_clone().map_err(failed)?;
+    // Socket files of runs that died are removed here. Ours is created under the same lock, and our record is written: no run that joins meanwhile takes it for a dead one.
+    let notifier = {
+        let table = file.lock();
+        let notifier = Shared::new(&beside, id).map_err(failed)?;
+        if let Ok(mut table) = table
+            && let Ok(runs) = table.read()
             && let Some(slot) = free_slot(&runs)
         {
-            // No others would see what we hold, so nothing of ours could ever start: to run without sharing is better, and the caller says so.
-            page.write(slot, &record).inspect_err(|_| bell.remove(id)).map_err(failed)?;
+            // Without a record the others would not see what we hold, so nothing of ours could ever start. Running without sharing is better, and the caller says so.
+            table.write(slot, &record).inspect_err(|_| notifier.remove(id)).map_err(failed)?;
             let known: Vec<u64> = runs.iter().map(|(_, run)| run.id).chain([id]).collect();
-            bell.remove_all_but(&known);
-            home::remove_all_but(bell.folder(), &known);
-            if let Some((own, _)) = &home {
-                // An earlier life of this run: what its jobs hold is ours to count now.
-                for (slot, run) in runs.iter().filter(|(_, run)| home::of(bell.folder(), run.id).as_ref() == Some(own))
+            notifier.remove_all_but(&known);
+            keeper_dir::remove_all_but(notifier.folder(), &known);
+            if let Some((own, _)) = &keeper_dir {
+                // An earlier process of this run: what its jobs hold is counted by us now.
+                for (slot, run) in
+                    runs.iter().filter(|(_, run)| keeper_dir::of(notifier.folder(), run.id).as_ref() == Some(own))
                 {
-                    let _ = page.clear(*slot);
-                    bell.remove(run.id);
-                    home::remove(bell.folder(), run.id);
+                    let _ = table.clear(*slot);
+                    notifier.remove(run.id);
+                    keeper_dir::remove(notifier.folder(), run.id);
                 }
-                home::leave(bell.folder(), id, own).map_err(failed)?;
+                keeper_dir::leave(notifier.folder(), id, own).map_err(failed)?;
             }
         }
-        bell
+        notifier
     };
-    let patience_ns = u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
+    let overdue_after_ns = u64::try_from(overdue_after.as_nanos()).unwrap_or(u64::MAX);
     let memory = Memory::new(sources, reserve_mb);
-    let ledger = Ledger {
-        book,
-        bell: bell.clone(),
+    let budget = SharedBudget {
+        file,
+        notifier: notifier.clone(),
         watches: Watches::default(),
-        is_alive: home.map(|(_, is_alive)| is_alive),
+        is_alive: keeper_dir.map(|(_, is_alive)| is_alive),
         most_mb,
         memory,
-        patience_ns,
+        overdue_after_ns,
         record,
         named,
         cards,
         waiting: None,
     };
-    Ok((ledger, Bell { shared: bell }))
+    Ok((budget, Notifier { shared: notifier }))
 }
 
 /// A number that no other run has, in this process or another.
@@ -220,14 +223,14 @@ fn new_id(pid: u32, start: u64) -> u64 {
     })
 }
 
-/// The first place without a record.
+/// The first slot without a record.
 fn free_slot(runs: &[(usize, Record)]) -> Option<usize> {
-    // In the order of the file, so the first that does not stand at its own index comes after a gap.
+    // Records are in the order of the file, so the first one that is not at its own index comes after a gap.
     let gap = runs.iter().enumerate().find(|(at, (slot, _))| at != slot).map_or(runs.len(), |(at, _)| at);
     Some(gap).filter(|slot| *slot < RUNS_MAX)
 }
 
-impl Neighbours for Ledger {
+impl Neighbours for SharedBudget {
     fn share(&mut self, choose: &mut dyn FnMut(&Others) -> Usage) {
         let mut chosen = false;
         let mut once = |others: &Others| {
@@ -236,58 +239,59 @@ impl Neighbours for Ledger {
         };
         if self.share_locked(&mut once).is_err() {
             if !chosen {
-                choose(&closed(&self.mine()));
+                choose(&closed(&self.own_run()));
             }
-            self.bell.watch(self.watches.descriptors(), Some(Vec::new()));
+            self.notifier.watch(self.watches.descriptors(), Some(Vec::new()));
         }
     }
 }
 
-impl Ledger {
-    fn mine(&self) -> Mine<'_> {
+impl SharedBudget {
+    fn own_run(&self) -> OwnRun<'_> {
         let since = self.waiting.map(|(_, since)| since);
-        Mine { id: self.record.id, limit: self.record.limit, since, named: &self.named, cards: &self.cards }
+        OwnRun { id: self.record.id, limit: self.record.limit, since, named: &self.named, cards: &self.cards }
     }
 
     fn share_locked(&mut self, choose: &mut dyn FnMut(&Others) -> Usage) -> std::io::Result<()> {
         let now = crate::now();
         self.memory.look(now);
-        let mut page = self.book.lock()?;
-        let mut runs = page.read()?;
+        let mut table = self.file.lock()?;
+        let mut runs = table.read()?;
         let all = runs.len();
         let own = runs.iter().position(|(_, run)| run.id == self.record.id).map(|at| runs.remove(at));
         let mut dead = self.watches.dead(&runs);
         let mut some_outlived = false;
         for (slot, run) in runs.iter_mut().filter(|(slot, _)| dead.contains(slot)).collect::<Vec<_>>() {
-            let home = home::of(self.bell.folder(), run.id);
-            if home.zip(self.is_alive.as_ref()).is_some_and(|(home, is_alive)| (is_alive.0)(&home)) {
-                // Its jobs still hold what it held. Its wants are void.
+            let keeper_dir = keeper_dir::of(self.notifier.folder(), run.id);
+            if keeper_dir.zip(self.is_alive.as_ref()).is_some_and(|(keeper_dir, is_alive)| (is_alive.0)(&keeper_dir)) {
+                // Its jobs still hold what it held. It wants nothing more.
                 run.forget_wants();
                 dead.retain(|dead| *dead != *slot);
                 some_outlived = true;
             }
         }
         for slot in &dead {
-            let _ = page.clear(*slot); // else it is found dead once more
+            let _ = table.clear(*slot); // if it fails, the next run finds it dead again
         }
         let (gone, others): (Vec<_>, Vec<_>) = runs.into_iter().partition(|(slot, _)| dead.contains(slot));
         let slot = match &own {
             Some((slot, _)) => *slot,
-            // Ours was lost, or never fitted in. The place of a dead run will do.
+            // Our record was lost, or found no slot. The slot of a dead run will do.
             None => match gone.first() {
                 Some((slot, _)) => *slot,
                 None => free_slot(&others).ok_or_else(|| std::io::Error::other("as many runs as fit"))?,
             },
         };
         if own.is_none() {
-            // Before anything is chosen: what we hold must not be added to by somebody who does not see it.
-            page.write(slot, &self.record)?;
+            // Before anything is chosen: another run must not add to what we hold without seeing it.
+            table.write(slot, &self.record)?;
         }
 
         let since = self.waiting.map(|(_, since)| since);
-        let mine = Mine { id: self.record.id, limit: self.record.limit, since, named: &self.named, cards: &self.cards };
-        let elder = elder(&mine, &others, now, self.patience_ns, is_stopped);
-        let mut counted = count(&mine, &others, elder);
+        let own_run =
+            OwnRun { id: self.record.id, limit: self.record.limit, since, named: &self.named, cards: &self.cards };
+        let overdue = overdue(&own_run, &others, now, self.overdue_after_ns, is_stopped);
+        let mut counted = count(&own_run, &others, overdue);
         counted.ram_free_mb = self.memory.free_mb(self.record.held[RAM], &others);
         counted.ram_most_mb = self.most_mb.filter(|_| counted.ram_free_mb.is_some());
         for ((id, number), card) in self.cards.iter().zip(&mut counted.cards) {
@@ -303,34 +307,34 @@ impl Ledger {
         let next = self.record.after(&usage, self.waiting.map(|(_, since)| since), self.memory.resident_mb());
         let before = core::mem::replace(&mut self.record, next);
         if own.as_ref().is_none_or(|(_, written)| *written != self.record) {
-            page.write(slot, &self.record)?;
+            table.write(slot, &self.record)?;
         }
         let last = others.iter().map(|(slot, _)| *slot).chain([slot]).max().unwrap_or(slot);
         if all > others.len() + 1 || !dead.is_empty() {
-            page.trim(last + 1)?;
+            table.trim(last + 1)?;
         }
-        drop(page);
+        drop(table);
 
         for (_, run) in &gone {
-            self.bell.remove(run.id);
-            home::remove(self.bell.folder(), run.id);
+            self.notifier.remove(run.id);
+            keeper_dir::remove(self.notifier.folder(), run.id);
         }
         if self.record.gives_back(&before) || !gone.is_empty() {
-            self.bell.ring(others.iter().filter(|(_, run)| run.waits).map(|(_, run)| run.id));
+            self.notifier.notify(others.iter().filter(|(_, run)| run.waits).map(|(_, run)| run.id));
         }
         let lacks_memory = usage
             .lacks_memory
             .then(|| others.iter().filter(|(_, run)| run.running > 0).map(|(_, run)| run.id).collect());
-        // An elder that is stopped, or resumed, tells nobody; nor do jobs that outlived their run.
-        let recheck = lacks_memory.or_else(|| (elder.is_some() || some_outlived).then(Vec::new));
+        // An overdue run that is stopped or resumed sends no notification; nor do jobs that outlived their run.
+        let recheck = lacks_memory.or_else(|| (overdue.is_some() || some_outlived).then(Vec::new));
         let processes = if self.record.waits { self.watches.descriptors() } else { Vec::new() };
-        self.bell.watch(processes, recheck.filter(|_| self.record.waits));
+        self.notifier.watch(processes, recheck.filter(|_| self.record.waits));
         Ok(())
     }
 }
 
 impl Record {
-    /// The record of the same run when it uses and wants this.
+    /// The record of the same run with this usage and these wants.
     fn after(&self, usage: &Usage, since: Option<u64>, resident_mb: u64) -> Self {
         let amount = |all: &[(String, u64)], number: u64| {
             all.iter().find(|(name, _)| number_of(name) == number).map_or(0, |(_, amount)| *amount)
@@ -364,21 +368,21 @@ impl Record {
     }
 }
 
-impl Drop for Ledger {
+impl Drop for SharedBudget {
     fn drop(&mut self) {
         let mut waiting = Vec::new();
-        if let Ok(mut page) = self.book.lock()
-            && let Ok(mut runs) = page.read()
+        if let Ok(mut table) = self.file.lock()
+            && let Ok(mut runs) = table.read()
         {
             if let Some(at) = runs.iter().position(|(_, run)| run.id == self.record.id) {
-                // Should it fail: whoever reads it later finds our process gone.
-                let _ = page.clear(runs.remove(at).0);
+                // If it fails, the next reader finds that our process is gone.
+                let _ = table.clear(runs.remove(at).0);
             }
-            let _ = page.trim(runs.last().map_or(0, |(slot, _)| slot + 1));
+            let _ = table.trim(runs.last().map_or(0, |(slot, _)| slot + 1));
             waiting = runs.into_iter().filter(|(_, run)| run.waits).map(|(_, run)| run.id).collect();
         }
-        self.bell.remove(self.record.id);
-        home::remove(self.bell.folder(), self.record.id);
-        self.bell.ring(waiting);
+        self.notifier.remove(self.record.id);
+        keeper_dir::remove(self.notifier.folder(), self.record.id);
+        self.notifier.notify(waiting);
     }
 }

@@ -1,11 +1,13 @@
-//! What happens to a run from outside its jobs: signals, the first failure, a journal that breaks.
+//! What happens to a run from outside its jobs: signals, the first failure, a journal that cannot be written.
+//!
+//! Room: driver.
 //!
 //! # Invariant
-//! After the first signal nothing starts. After the second nobody has any grace.
+//! After the first signal nothing starts. After the second no job has any grace time.
 //!
 //! # Why it holds
-//! Signals are read by a thread of their own and become notices, as everything else; one thread, the steward, answers them in
-//! their order. To cancel the run is one step of the scheduler: whoever is not running then has ended.
+//! Signals are read by a thread of their own and become notices, as everything else; one thread, the handler, handles them in
+//! their order. Cancelling the run is one step of the scheduler: a job that is not running then has ended.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
@@ -18,35 +20,35 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGTERM};
 use surface_journal::JournalError;
 
 use super::record::Recorder;
-use crate::signals::First;
+use crate::signals::FirstSignal;
 
-/// Something that is not about one job.
+/// A notice for the handler.
 #[derive(Debug)]
 pub(crate) enum Notice {
-    /// Somebody wants us to end.
+    /// A signal to end.
     Signal(i32),
     /// A job failed for good.
     Failed,
-    /// The reader of what one command prints has gone: called directly, the command would have ended by SIGPIPE.
+    /// The output of one command was closed: called directly, the command would have ended by SIGPIPE.
     OutputClosed,
-    /// Nothing more can be recorded.
+    /// The journal cannot be written any more.
     JournalBroken(JournalError),
     /// The run is over.
     Over,
 }
 
-/// What became of the run because of notices.
+/// How notices have stopped the run.
 #[derive(Debug, Default)]
-pub(crate) struct Verdict {
+pub(crate) struct StopState {
     /// What ended the run.
-    pub(crate) signal: First,
+    pub(crate) signal: FirstSignal,
     pub(crate) stopped_early: AtomicBool,
     output_closed: AtomicBool,
     pub(crate) broken: Mutex<Option<JournalError>>,
 }
 
-impl Verdict {
-    /// The signal that a command gets whose output is not read any more, if ours is not.
+impl StopState {
+    /// The signal that a command gets when its output is closed, if ours is.
     pub(crate) fn output_closed(&self) -> Option<i32> {
         self.output_closed.load(Ordering::SeqCst).then_some(SIGPIPE)
     }
@@ -57,23 +59,23 @@ impl Verdict {
     }
 }
 
-/// What the steward acts on.
-pub(crate) struct Charge {
+/// Handles signals and other notices of a run.
+pub(crate) struct SignalHandler {
     pub(crate) jobs: Jobs,
     pub(crate) processes: Arc<Processes>,
     pub(crate) recorder: Arc<Recorder>,
-    pub(crate) verdict: Arc<Verdict>,
+    pub(crate) stop_state: Arc<StopState>,
     pub(crate) fail_fast: bool,
-    /// Where people are told.
+    /// Prints a message for people.
     pub(crate) say: Box<dyn Fn(&str) + Send>,
 }
 
-/// Answers notices until the run is over.
-pub(crate) fn start(charge: Charge, notices: Receiver<Notice>) -> std::io::Result<JoinHandle<()>> {
-    std::thread::Builder::new().name("bursar-steward".to_owned()).spawn(move || charge.serve(&notices))
+/// Handles notices until the run has ended.
+pub(crate) fn start(handler: SignalHandler, notices: Receiver<Notice>) -> std::io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().name("bursar-handler".to_owned()).spawn(move || handler.serve(&notices))
 }
 
-impl Charge {
+impl SignalHandler {
     fn serve(&self, notices: &Receiver<Notice>) {
         for notice in notices {
             match notice {
@@ -81,8 +83,8 @@ impl Charge {
                 Notice::Failed if self.fail_fast => self.stop_all(),
                 Notice::Failed => {}
                 Notice::OutputClosed => {
-                    self.verdict.output_closed.store(true, Ordering::SeqCst);
-                    let _ = self.jobs.cancel_because(Target::Run, "its output is not read any more");
+                    self.stop_state.output_closed.store(true, Ordering::SeqCst);
+                    let _ = self.jobs.cancel_because(Target::Run, "its output was closed");
                 }
                 Notice::JournalBroken(error) => self.start_nothing_more(error),
                 Notice::Over => return,
@@ -91,29 +93,29 @@ impl Charge {
     }
 
     fn signalled(&self, signal: i32) {
-        if self.verdict.signal.note(signal) {
+        if self.stop_state.signal.note(signal) {
             self.recorder.interrupt();
             (self.say)("stopping: running jobs were asked to end; Ctrl-C again kills them now");
             let _ = self.jobs.cancel_because(Target::Run, "the run was interrupted"); // a run is never unknown
         } else {
-            (self.say)("killing what still runs");
+            (self.say)("killing running jobs");
             self.processes.hurry();
         }
     }
 
     fn stop_all(&self) {
-        if !self.verdict.stopped_early.swap(true, Ordering::SeqCst) {
+        if !self.stop_state.stopped_early.swap(true, Ordering::SeqCst) {
             let _ = self.jobs.cancel_because(Target::Run, "another job failed");
         }
     }
 
-    /// What runs may end; its keepers remember it. Nothing else begins, since nobody would know that it had.
+    /// Running jobs may end; their keepers remember it. No other job starts, since its start could not be recorded.
     fn start_nothing_more(&self, error: JournalError) {
-        (self.say)(&format!("the journal cannot be written: {error}. Running jobs go on, nothing new is started"));
-        *self.verdict.broken.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-        // First this: what seems to start from now on does not run, so to cancel it ends nobody in the middle of something.
+        (self.say)(&format!("the journal cannot be written: {error}. Running jobs continue, no other job is started"));
+        *self.stop_state.broken.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        // This first: what seems to start from now on does not run, so cancelling it interrupts nothing.
         self.processes.refuse("not started: the journal cannot be written");
-        // Others may become ready between the look and the request, so look again until all that is left runs.
+        // Others may become ready between the look and the request, so repeat until all that is left runs.
         loop {
             let waiting =
                 self.jobs.statuses().into_iter().filter(|job| matches!(job.state, State::Queued | State::Ready));

@@ -1,0 +1,88 @@
+//! The display of a run, and its control socket.
+//!
+//! Room: driver.
+//!
+//! # Invariant
+//! After [`Frontend::close`] only the caller holds the jobs and their processes.
+//!
+//! # Why it holds
+//! The display joins its thread, the socket waits for its threads, and the hooks hold the processes only weakly.
+
+use std::path::Path;
+use std::sync::{Arc, Weak};
+
+use sched_jobs::Jobs;
+use sched_jobs::process::Processes;
+
+use super::record::Recorder;
+use crate::control::{self, Runner, ServerHandle};
+use crate::exit::say;
+use crate::view;
+use crate::view::printer::Display;
+use crate::view::run::{Ended, RunInfo};
+
+/// The display and the control socket of a run.
+pub(crate) struct Frontend {
+    live: Option<Display<Ended>>,
+    served: Option<ServerHandle>,
+}
+
+impl Frontend {
+    /// Shows the run from now on, if it is to be shown.
+    pub(crate) fn open(jobs: &Jobs, info: Option<RunInfo>) -> Frontend {
+        // If the thread cannot be started, the run continues without a display.
+        Frontend { live: info.and_then(|info| view::run::start(jobs, info).ok()), served: None }
+    }
+
+    /// Opens the control socket. If that fails, the run continues without it.
+    pub(crate) fn serve(
+        &mut self,
+        folder: &Path,
+        run: &str,
+        jobs: &Jobs,
+        processes: &Arc<Processes>,
+        recorder: &Arc<Recorder>,
+    ) {
+        let hooks = RunHooks { processes: Arc::downgrade(processes), recorder: Arc::clone(recorder) };
+        match control::serve(folder, run, jobs.clone(), Arc::new(hooks)) {
+            Ok(served) => self.served = Some(served),
+            Err(error) => self.say_fn()(&format!("other commands cannot reach this run: {error}")),
+        }
+    }
+
+    /// A function that prints a message for people.
+    pub(crate) fn say_fn(&self) -> Box<dyn Fn(&str) + Send> {
+        match &self.live {
+            Some(live) => {
+                let printer = live.printer();
+                Box::new(move |text| printer.say(text))
+            }
+            None => Box::new(|text| say!("bursar: {text}")),
+        }
+    }
+
+    /// The run is over.
+    #[must_use = "a script would take an incomplete output for a complete one"]
+    pub(crate) fn close(self, ended: Ended) -> Option<std::io::Error> {
+        drop(self.served);
+        self.live.and_then(|live| live.finish(ended))
+    }
+}
+
+/// What else a request over the socket does.
+struct RunHooks {
+    processes: Weak<Processes>,
+    recorder: Arc<Recorder>,
+}
+
+impl Runner for RunHooks {
+    fn skip_grace(&self) {
+        if let Some(processes) = self.processes.upgrade() {
+            processes.hurry_cancelled();
+        }
+    }
+
+    fn run_paused(&self, paused: bool) {
+        self.recorder.run_paused(paused);
+    }
+}
