@@ -4,10 +4,13 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
     time::Duration,
 };
 
 use policy_flow::{Band, Event, Outcome, Turn, Work};
+
+use super::hooks::stops;
 
 use crate::{
     error::{NodeError, NodeResult, OnError},
@@ -16,8 +19,8 @@ use crate::{
     node::{
         Produced,
         cx::Cx,
-        inlet::{Body, Fate, Inlet, panic_of, panicked},
-        unit::{Hook, Unit, call_hook, note},
+        inlet::{Body, Fate, Inlet, panicked},
+        unit::{Hook, Unit, note},
     },
 };
 
@@ -32,9 +35,11 @@ pub(crate) struct Cell {
     pub(crate) on_error: OnError,
     pub(crate) paced: bool,
     /// How often in a row a source has failed, or a tick or the end of another node.
-    failed: u32,
+    pub(super) failed: u32,
     /// Something that was emitted is not accepted yet.
     unsent: bool,
+    /// What the source said, or failed with, when it was last asked.
+    pub(super) answer: Option<Result<Produced, Arc<str>>>,
 }
 
 /// What is left of a turn besides its [`Outcome`]: the error that stops the graph.
@@ -42,7 +47,7 @@ pub(crate) type Fatal = Option<NodeError>;
 
 impl Cell {
     pub(crate) fn new(unit: Box<dyn Unit>, cx: Cx, on_error: OnError, paced: bool) -> Self {
-        Self { unit, cx, control: Inlet::new("control"), on_error, paced, failed: 0, unsent: false }
+        Self { unit, cx, control: Inlet::new("control"), on_error, paced, failed: 0, unsent: false, answer: None }
     }
 
     /// Gives the node its turn. `place`: where the edge of this turn ends.
@@ -52,7 +57,7 @@ impl Cell {
 
     /// The node's own panics are dealt with where it is called. What is left are payloads that panic when they are copied for another edge, or dropped by
     /// one: nobody knows who has them and who has not, so the graph stops.
-    fn guarded(&mut self, body: impl FnOnce(&mut Self) -> (Outcome, Fatal)) -> (Outcome, Fatal) {
+    pub(super) fn guarded(&mut self, body: impl FnOnce(&mut Self) -> (Outcome, Fatal)) -> (Outcome, Fatal) {
         catch_unwind(AssertUnwindSafe(|| body(self))).unwrap_or_else(|panic| {
             let error = panicked(panic);
             note(&error, &mut self.cx);
@@ -121,55 +126,13 @@ impl Cell {
         (outcome, fatal)
     }
 
-    /// Calls `on_start`.
-    pub(crate) fn start(&mut self, now: Time) -> (Outcome, Fatal) {
-        self.guarded(|cell| {
-            cell.begin(now, false);
-            let mut outcome = Outcome::default();
-            let fate = cell.hook(Hook::Start);
-            let fatal = apply(fate, &mut outcome);
-            cell.finish(&mut outcome);
-            (outcome, fatal)
-        })
-    }
-
-    /// Calls `on_stop`, ends the tasks of the node, and lets go of what it could not send. That, and what it still has in its custody, is lost.
-    pub(crate) fn stop(&mut self, now: Time, was_started: bool) {
-        self.begin(now, false);
-        let Self { unit, cx, .. } = self;
-        // This may be part of an unwinding already, where a second panic would abort the process.
-        let mut safely = |what: &mut dyn FnMut(&mut dyn Unit, &mut Cx)| {
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| what(&mut **unit, cx))) {
-                note(&panic_of(panic), cx);
-            }
-        };
-        if was_started {
-            safely(&mut |unit, cx| {
-                // Told by the counters. What could not be written at the end is lost, whatever the policy.
-                if call_hook(unit, Hook::Stop, cx).is_err_and(|error| error.is_for_good()) {
-                    cx.log.fail_for_good();
-                }
-            });
-        }
-        safely(&mut |unit, cx| {
-            // What a source could not send it never took from anybody.
-            if !unit.is_source() {
-                cx.log.lost += unit.unsent() as u64;
-            }
-            unit.discard();
-        });
-        self.cx.host.end();
-        // Its tasks have ended: nothing comes to a better end any more.
-        self.cx.log.lost += self.cx.custody.take();
-    }
-
-    fn begin(&mut self, now: Time, of_control: bool) {
+    pub(super) fn begin(&mut self, now: Time, of_control: bool) {
         self.cx.now = now;
         self.cx.log.clear();
         self.cx.pace.begin(now, of_control);
     }
 
-    fn finish(&mut self, outcome: &mut Outcome) {
+    pub(super) fn finish(&mut self, outcome: &mut Outcome) {
         self.unsent = !self.unit.flush(&mut self.cx);
         outcome.unsent = self.unsent;
         outcome.blocked = self.unsent || !self.unit.has_room(1);
@@ -182,61 +145,17 @@ impl Cell {
         self.unit.serve(port, at, budget, &self.on_error, &mut self.cx)
     }
 
-    fn hook(&mut self, hook: Hook) -> Fate {
-        match call_hook(&mut *self.unit, hook, &mut self.cx) {
-            Ok(()) => {
-                if matches!(hook, Hook::Tick | Hook::End) && !self.unit.is_source() {
-                    self.failed = 0;
-                }
-                Fate::Continue
-            }
-            Err(error) => {
-                if let Some(until) = self.tries_again(hook, &error) {
-                    return Fate::Rest(until);
-                }
-                let starts = matches!(hook, Hook::Start);
-                let error = if starts { error.for_good() } else { error };
-                let must_stop = error.is_for_good() && (starts || self.unit.is_source());
-                if error.is_of_record() && self.on_error.buries() {
-                    self.unit.bury(&error, &mut self.cx);
-                }
-                self.fail(error, must_stop)
-            }
-        }
-    }
-
-    /// When a tick or the end of the node is tried again, if its policy says so. Meanwhile it takes no messages.
-    fn tries_again(&mut self, hook: Hook, error: &NodeError) -> Option<Time> {
-        let pause = pause_after(&self.on_error, hook, error, self.failed).filter(|_| !self.unit.is_source())?;
-        self.failed += 1;
-        self.cx.log.retries += 1;
-        let until = self.cx.now + pause;
-        if hook == Hook::Tick {
-            self.cx.tick_at(until);
-        }
-        Some(until)
-    }
-
-    /// What becomes of the node after an error that no message is to blame for. It may have to stop, whatever the policy.
-    fn fail(&mut self, error: NodeError, must_stop: bool) -> Fate {
-        if error.is_for_good() {
-            self.cx.log.fail_for_good();
-        }
-        match stops(&self.on_error, error) {
-            Fate::Continue if must_stop => Fate::StopNode,
-            fate => fate,
-        }
-    }
-
     fn produce(&mut self, budget: u32, outcome: &mut Outcome) -> Fate {
         match self.unit.produce(budget, &mut self.cx) {
             Ok(produced) => {
                 self.failed = 0;
+                self.answer = Some(Ok(produced));
                 outcome.produced = Some(produced);
                 Fate::Continue
             }
             Err(error) => {
                 note(&error, &mut self.cx);
+                self.answer = self.cx.log.last_error.clone().map(Err);
                 outcome.produced = Some(Produced::More);
                 if error.is_of_record() || error.is_for_good() {
                     self.failed = 0; // it brought a record, or will bring no more
@@ -267,25 +186,7 @@ impl Cell {
     }
 }
 
-/// How long a node waits before its tick or its end is tried again, after it failed `failed` times before: what it gathered from messages fails there, as they would have. None, if it is not.
-pub(crate) fn pause_after(policy: &OnError, hook: Hook, error: &NodeError, failed: u32) -> Option<Duration> {
-    let OnError::Retry(retry) = policy else { return None };
-    let is_tried = matches!(hook, Hook::Tick | Hook::End) && !error.is_of_record() && failed < retry.times;
-    is_tried.then(|| retry.pause(failed + 1))
-}
-
-/// What a policy says where there is no message to try again or to bury.
-pub(crate) fn stops(policy: &OnError, error: NodeError) -> Fate {
-    match policy {
-        OnError::StopNode => Fate::StopNode,
-        OnError::StopGraph => Fate::StopGraph(error),
-        OnError::Retry(retry) if !matches!(*retry.then, OnError::Retry(_)) => stops(&retry.then, error),
-        OnError::Skip | OnError::Retry(_) if error.is_for_good() => Fate::StopNode,
-        OnError::Skip | OnError::DeadLetter | OnError::Retry(_) => Fate::Continue,
-    }
-}
-
-fn apply(fate: Fate, outcome: &mut Outcome) -> Fatal {
+pub(super) fn apply(fate: Fate, outcome: &mut Outcome) -> Fatal {
     match fate {
         Fate::Continue => {}
         Fate::Rest(until) => outcome.rest_until = Some(until),

@@ -21,7 +21,7 @@ use std::sync::{
 
 use sched_tasks::Nursery;
 
-use super::Shared;
+use super::{Shared, work::Worker};
 
 /// So many may leave in vain before they are called less often.
 const PATIENCE: u32 = 8;
@@ -79,7 +79,8 @@ impl Crew {
                 let joined = self.join();
                 self.called.store(false, Release);
                 if let Some(in_turn) = joined {
-                    shared.work(Some(Member { crew: self, nursery, in_turn, turns: 0, waited: false }));
+                    let member = Member { crew: self, nursery, in_turn, turns: 0, waited: false };
+                    shared.work(Worker::Member(member));
                 }
             });
         }

@@ -3,7 +3,9 @@
 //! | file | one idea |
 //! |---|---|
 //! | `cell` | a node and one turn of it |
+//! | `hooks` | calls of a node that bring no message, and what becomes of their failures |
 //! | `work` | the loop that picks, gives and reports turns |
+//! | `single` | a flow of one node, which a harness moves by hand |
 //! | `crew` | more workers when there is more to do |
 //! | `signals` | the lock and the bell |
 //! | `sleepers` | who sleeps, who was rung, who watches the clock |
@@ -12,14 +14,16 @@
 //! | `handle` | what can be asked of a flow from outside |
 
 mod build;
-pub(crate) mod cell;
+mod cell;
 mod clock;
 mod crew;
 mod handle;
+mod hooks;
 pub(crate) mod host;
 mod signals;
+pub(crate) mod single;
 mod sleepers;
-mod work;
+pub(crate) mod work;
 
 use std::{
     error::Error,
@@ -45,6 +49,7 @@ use cell::Cell;
 use clock::Clock;
 use crew::Crew;
 use signals::Signals;
+use work::Worker;
 
 /// Everything of a flow that several threads use.
 pub(crate) struct Shared {
@@ -123,7 +128,7 @@ impl Flow {
             if workers == 1 {
                 let _stops = Stops(shared);
                 shared.start();
-                shared.work(None);
+                shared.work(Worker::Alone);
                 return Ok(());
             }
             sched_tasks::nursery(|nursery| {

@@ -12,13 +12,35 @@ use super::{
     crew::Member,
     signals::{Mind, Rings},
 };
-use policy_flow::{Log, NodeState, Outcome, Pick, Time, Turn};
+use policy_flow::{Log, NodeState, Outcome, Pick, Time, Turn, Work};
 
 /// A fiber gives way to others of its thread after so many turns.
 const TURNS_BETWEEN_YIELDS: u32 = 8;
 
 /// What a turn costs in virtual time, while the flow drains.
 const VIRTUAL_TURN: Duration = Duration::from_micros(1);
+
+/// A node that a harness gives so many ticks at the same time will ask for them for ever.
+pub(crate) const MOST_TICKS_AT_ONE_TIME: u32 = 10_000;
+
+/// Who runs the loop.
+pub(super) enum Worker<'scope, 'env> {
+    /// The only worker, on the thread of the caller.
+    Alone,
+    /// One of several, each on a fiber.
+    Member(Member<'scope, 'env>),
+    /// A harness: the loop ends when nothing more can happen by this time. Time moves on only that far.
+    Until(Time),
+}
+
+impl<'scope, 'env> Worker<'scope, 'env> {
+    fn member(&mut self) -> Option<&mut Member<'scope, 'env>> {
+        match self {
+            Worker::Member(member) => Some(member),
+            Worker::Alone | Worker::Until(_) => None,
+        }
+    }
+}
 
 impl Shared {
     /// Calls `on_start`, producers first.
@@ -58,24 +80,26 @@ impl Shared {
         }
     }
 
-    /// Gives turns until there will be none.
-    pub(super) fn work<'scope>(&'scope self, mut member: Option<Member<'scope, '_>>) {
+    /// Gives turns until there will be none, or no more by the time that a harness gives. False if a node asks for ticks without end.
+    pub(super) fn work<'scope>(&'scope self, mut worker: Worker<'scope, '_>) -> bool {
         let on_fiber = sched_tasks::current_task().is_some();
         let mut now = self.clock.now();
         let mut turns = 0u32;
+        let mut ticks = 0u32;
         let mut mind = self.signals.lock();
         loop {
             // Between two turns: who gives way with a turn in its hand keeps a node waiting.
             if turns == TURNS_BETWEEN_YIELDS {
                 turns = 0;
-                if mind.core.has_ready() && member.as_ref().is_some_and(Member::leaves) {
+                if mind.core.has_ready() && worker.member().is_some_and(|member| member.leaves()) {
                     // The other one may sleep.
                     let rings = mind.ring_if_ready();
-                    return self.unlock(mind, rings);
+                    self.unlock(mind, rings);
+                    return true;
                 }
                 self.unlock(mind, Rings::NONE);
                 // On a thread of its own nobody waits for it, but the nursery round it may be cancelled.
-                let gives_way = member.as_mut().is_none_or(Member::gives_way);
+                let gives_way = worker.member().is_none_or(Member::gives_way);
                 if gives_way && (on_fiber || sched_tasks::is_cancelled()) {
                     sched_tasks::yield_now();
                 }
@@ -84,15 +108,22 @@ impl Shared {
             }
             match mind.core.pick(now) {
                 Pick::Turn(turn) => {
+                    if let (Worker::Until(_), Work::Tick) = (&worker, turn.work) {
+                        ticks += 1;
+                    }
                     let rings = mind.ring_if_ready();
                     self.unlock(mind, rings);
                     turns += 1;
-                    if let Some(member) = &mut member {
+                    if let Some(member) = worker.member() {
                         member.begins_turn(self);
                     }
                     (mind, now) = self.give(turn, now);
-                    if let Some(member) = &member {
+                    if let Some(member) = worker.member() {
                         member.ends_turn();
+                    }
+                    if ticks == MOST_TICKS_AT_ONE_TIME {
+                        self.unlock(mind, Rings::NONE);
+                        return false;
                     }
                     if self.clock.is_virtual() && mind.core.is_draining() {
                         // Turns take no virtual time; but a circle that never becomes quiet must be given up some day.
@@ -101,7 +132,14 @@ impl Shared {
                     }
                 }
                 Pick::Idle(until) => {
-                    if let Some(at) = until
+                    if let Worker::Until(end) = worker {
+                        let Some(at) = until.filter(|at| *at <= end) else {
+                            self.unlock(mind, Rings::NONE);
+                            return true;
+                        };
+                        self.clock.jump(at);
+                        ticks = 0;
+                    } else if let Some(at) = until
                         && self.clock.is_virtual()
                     {
                         // Nothing happens before then, so then is now. Whoever has something to say gets in between.
@@ -121,7 +159,7 @@ impl Shared {
                 Pick::Over => {
                     let rings = mind.ring_all();
                     self.unlock(mind, rings);
-                    return;
+                    return true;
                 }
             }
         }

@@ -1,0 +1,129 @@
+//! The hooks of a node: how they are called, and what becomes of the node when one fails.
+//!
+//! Room: driver. Knows the error policy; knows nothing of messages and edges.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    time::Duration,
+};
+
+use policy_flow::Outcome;
+
+use super::cell::{Cell, Fatal, apply};
+use crate::{
+    error::{NodeError, OnError},
+    message::Time,
+    node::{
+        cx::Cx,
+        inlet::{Fate, panic_of},
+        unit::{Hook, Unit, call_hook, note},
+    },
+};
+
+impl Cell {
+    /// Calls `on_start`.
+    pub(crate) fn start(&mut self, now: Time) -> (Outcome, Fatal) {
+        self.guarded(|cell| {
+            cell.begin(now, false);
+            let mut outcome = Outcome::default();
+            let fate = cell.hook(Hook::Start);
+            let fatal = apply(fate, &mut outcome);
+            cell.finish(&mut outcome);
+            (outcome, fatal)
+        })
+    }
+
+    /// Calls `on_stop`, ends the tasks of the node, and lets go of what it could not send. That, and what it still has in its custody, is lost.
+    pub(crate) fn stop(&mut self, now: Time, was_started: bool) {
+        self.begin(now, false);
+        let Self { unit, cx, .. } = self;
+        // This may be part of an unwinding already, where a second panic would abort the process.
+        let mut safely = |what: &mut dyn FnMut(&mut dyn Unit, &mut Cx)| {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| what(&mut **unit, cx))) {
+                note(&panic_of(panic), cx);
+            }
+        };
+        if was_started {
+            safely(&mut |unit, cx| {
+                // Told by the counters. What could not be written at the end is lost, whatever the policy.
+                if call_hook(unit, Hook::Stop, cx).is_err_and(|error| error.is_for_good()) {
+                    cx.log.fail_for_good();
+                }
+            });
+        }
+        safely(&mut |unit, cx| {
+            // What a source could not send it never took from anybody.
+            if !unit.is_source() {
+                cx.log.lost += unit.unsent() as u64;
+            }
+            unit.discard();
+        });
+        self.cx.host.end();
+        // Its tasks have ended: nothing comes to a better end any more.
+        self.cx.log.lost += self.cx.custody.take();
+    }
+
+    pub(super) fn hook(&mut self, hook: Hook) -> Fate {
+        match call_hook(&mut *self.unit, hook, &mut self.cx) {
+            Ok(()) => {
+                if matches!(hook, Hook::Tick | Hook::End) && !self.unit.is_source() {
+                    self.failed = 0;
+                }
+                Fate::Continue
+            }
+            Err(error) => {
+                if let Some(until) = self.tries_again(hook, &error) {
+                    return Fate::Rest(until);
+                }
+                let starts = matches!(hook, Hook::Start);
+                let error = if starts { error.for_good() } else { error };
+                let must_stop = error.is_for_good() && (starts || self.unit.is_source());
+                if error.is_of_record() && self.on_error.buries() {
+                    self.unit.bury(&error, &mut self.cx);
+                }
+                self.fail(error, must_stop)
+            }
+        }
+    }
+
+    /// When a tick or the end of the node is tried again, if its policy says so. Meanwhile it takes no messages.
+    fn tries_again(&mut self, hook: Hook, error: &NodeError) -> Option<Time> {
+        let pause = pause_after(&self.on_error, hook, error, self.failed).filter(|_| !self.unit.is_source())?;
+        self.failed += 1;
+        self.cx.log.retries += 1;
+        let until = self.cx.now + pause;
+        if hook == Hook::Tick {
+            self.cx.tick_at(until);
+        }
+        Some(until)
+    }
+
+    /// What becomes of the node after an error that no message is to blame for. It may have to stop, whatever the policy.
+    pub(super) fn fail(&mut self, error: NodeError, must_stop: bool) -> Fate {
+        if error.is_for_good() {
+            self.cx.log.fail_for_good();
+        }
+        match stops(&self.on_error, error) {
+            Fate::Continue if must_stop => Fate::StopNode,
+            fate => fate,
+        }
+    }
+}
+
+/// How long a node waits before its tick or its end is tried again, after it failed `failed` times before: what it gathered from messages fails there, as they would have. None, if it is not.
+fn pause_after(policy: &OnError, hook: Hook, error: &NodeError, failed: u32) -> Option<Duration> {
+    let OnError::Retry(retry) = policy else { return None };
+    let is_tried = matches!(hook, Hook::Tick | Hook::End) && !error.is_of_record() && failed < retry.times;
+    is_tried.then(|| retry.pause(failed + 1))
+}
+
+/// What a policy says where there is no message to try again or to bury.
+pub(super) fn stops(policy: &OnError, error: NodeError) -> Fate {
+    match policy {
+        OnError::StopNode => Fate::StopNode,
+        OnError::StopGraph => Fate::StopGraph(error),
+        OnError::Retry(retry) if !matches!(*retry.then, OnError::Retry(_)) => stops(&retry.then, error),
+        OnError::Skip | OnError::Retry(_) if error.is_for_good() => Fate::StopNode,
+        OnError::Skip | OnError::DeadLetter | OnError::Retry(_) => Fate::Continue,
+    }
+}
