@@ -249,9 +249,9 @@ fn a_disk_that_says_no_fails_the_message_that_was_not_taken() {
 
     let mut node = Harness::new(lines_out("/nowhere/at all"));
     assert!(node.errors()[0].contains("/nowhere/at all"));
-    node.send("in", text("y")).unwrap();
-    node.end();
-    assert_eq!(node.errors().len(), 2);
+    assert!(node.is_stopped(), "a node whose start failed is stopped");
+    assert!(node.send("in", text("y")).is_err());
+    assert_eq!(node.errors().len(), 1);
 }
 
 #[test]
