@@ -15,27 +15,27 @@ use crate::{
 };
 
 impl Core {
-    /// Somebody used the waker of a node.
+    /// The waker of a node was used.
     pub fn woken(&mut self, node: u32) {
-        // Also while it is being started: it may have given its waker away already.
+        // Also during its start: it may already have given its waker away.
         if !self.nodes[node as usize].state.is_over() {
             self.nodes[node as usize].woken = true;
             if self.nodes[node as usize].facts.band == Band::Control {
-                self.rush.control_came(self.running);
+                self.preemption.control_arrived(self.running);
             }
-            self.place(node);
+            self.schedule(node);
         }
     }
 
-    /// No more messages from outside; what is on its way has until then.
+    /// Drains the flow: no more messages from outside, and those on their way have until this time.
     pub fn drain(&mut self, until: Time) {
         if self.phase != Phase::Running {
             return;
         }
         self.phase = Phase::Draining(until);
-        self.timers.push_bare(until);
+        self.timers.push_wakeup(until);
         for node in 0..self.nodes.len() as u32 {
-            // What stands still cannot drain.
+            // A paused node cannot drain.
             self.steer(node, Event::Resumed);
             if self.nodes[node as usize].facts.source {
                 self.steer(node, Event::InputsEnded);
@@ -45,26 +45,26 @@ impl Core {
         self.settle_ends();
     }
 
-    /// No more turns.
+    /// Stops the flow at once: no more turns.
     pub fn halt(&mut self) {
         if !matches!(self.phase, Phase::Halted { .. }) {
             self.phase = Phase::Halted { late: self.alive > 0 };
         }
     }
 
-    /// Somebody outside tells a node to stop, pause or go on.
+    /// Stops, pauses or resumes a node, from outside.
     pub fn command(&mut self, node: u32, event: Event) {
         self.steer(node, event);
         self.settle_ends();
     }
 
-    /// A node is told to stop, pause or go on.
+    /// Stops, pauses or resumes a node.
     pub(super) fn steer(&mut self, node: u32, event: Event) {
         let core = &mut self.nodes[node as usize];
         if core.state == NodeState::Created {
             // Nothing undoes a stop.
-            if core.early != Some(Event::InputsEnded) {
-                core.early = Some(event);
+            if core.early_command != Some(Event::InputsEnded) {
+                core.early_command = Some(event);
             }
             return;
         }
@@ -73,21 +73,21 @@ impl Core {
         }
         core.moves(event);
         if event == Event::InputsEnded {
-            core.resting = None; // what it would have tried again is gone
+            core.backoff_until = None; // the message that it would have tried again is dropped
             self.forget_inputs(node);
         }
-        self.place(node);
+        self.schedule(node);
         self.check_group_of(node);
     }
 
-    /// A node was stopped: the last thing that happens to it.
+    /// `on_stop` of a node was called: its last event.
     pub fn stopped(&mut self, node: u32, log: &Log) {
         let core = &mut self.nodes[node as usize];
         core.moves(Event::Halted);
         core.count(log, 0);
     }
 
-    /// Something of a node failed outside its turns.
+    /// Counts an error of a node outside its turns.
     pub fn note_error(&mut self, node: u32, error: Arc<str>) {
         let counts = &mut self.nodes[node as usize].counts;
         counts.errors += 1;
@@ -101,14 +101,14 @@ impl Core {
             return false;
         }
         core.source = Some(Readiness::Ready);
-        core.resting = None;
-        self.place(node);
+        core.backoff_until = None;
+        self.schedule(node);
         true
     }
 
     /// Gives a node a tick as soon as it can have one, besides those of its cadence: a harness does so.
     pub fn tick(&mut self, node: u32) {
         self.nodes[node as usize].tick_due = true;
-        self.place(node);
+        self.schedule(node);
     }
 }

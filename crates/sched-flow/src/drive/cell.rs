@@ -1,6 +1,8 @@
-//! A node and all that is needed to give it a turn.
+//! A cell: a node and all that is needed to give it a turn.
 //!
-//! Room: drive. The worker that was given the turn has the cell to itself: the decisions hand out one turn of a node at a time.
+//! Room: driver. Knows the calls of a node; knows nothing of workers, bands and clocks.
+//!
+//! The worker that gives the turn has the cell to itself: the decisions give one turn of a node at a time.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -14,7 +16,7 @@ use super::hooks::stops;
 
 use crate::{
     error::{NodeError, NodeResult, OnError},
-    graph::check::Place,
+    graph::check::Target,
     message::{Control, Message, Time},
     node::{
         Produced,
@@ -24,9 +26,9 @@ use crate::{
     },
 };
 
-/// After a failure, a source is left alone for this long; twice as long after the next, and so on.
-const FIRST_REST: Duration = Duration::from_millis(1);
-const LONGEST_REST: Duration = Duration::from_secs(1);
+/// The backoff of a source after its first failure. It doubles with each further one.
+const FIRST_BACKOFF: Duration = Duration::from_millis(1);
+const MAX_BACKOFF: Duration = Duration::from_secs(1);
 
 pub(crate) struct Cell {
     pub(crate) unit: Box<dyn Unit>,
@@ -34,15 +36,15 @@ pub(crate) struct Cell {
     pub(crate) control: Inlet<Control>,
     pub(crate) on_error: OnError,
     pub(crate) paced: bool,
-    /// How often in a row a source has failed, or a tick or the end of another node.
+    /// How often in a row a source failed; for other nodes, a tick or the end.
     pub(super) failed: u32,
-    /// Something that was emitted is not accepted yet.
+    /// Some emitted messages are not accepted yet.
     unsent: bool,
-    /// What the source said, or failed with, when it was last asked.
+    /// The last answer of a source, or its error.
     pub(super) answer: Option<Result<Produced, Arc<str>>>,
 }
 
-/// What is left of a turn besides its [`Outcome`]: the error that stops the graph.
+/// The error that stops the graph, if a turn had one.
 pub(crate) type Fatal = Option<NodeError>;
 
 impl Cell {
@@ -50,13 +52,13 @@ impl Cell {
         Self { unit, cx, control: Inlet::new("control"), on_error, paced, failed: 0, unsent: false, answer: None }
     }
 
-    /// Gives the node its turn. `place`: where the edge of this turn ends.
-    pub(crate) fn turn(&mut self, turn: Turn, place: impl Fn(u32) -> (Place, usize), now: Time) -> (Outcome, Fatal) {
-        self.guarded(|cell| cell.try_turn(turn, place, now))
+    /// Gives the node its turn. `target`: where the edge of this turn ends.
+    pub(crate) fn turn(&mut self, turn: Turn, target: impl Fn(u32) -> (Target, usize), now: Time) -> (Outcome, Fatal) {
+        self.guarded(|cell| cell.try_turn(turn, target, now))
     }
 
-    /// The node's own panics are dealt with where it is called. What is left are payloads that panic when they are copied for another edge, or dropped by
-    /// one: nobody knows who has them and who has not, so the graph stops.
+    /// Panics of the node itself are caught where it is called. What is left are payloads that panic when they are copied for another edge, or dropped by
+    /// one. Then it is not known which edges have the message, so the graph stops.
     pub(super) fn guarded(&mut self, body: impl FnOnce(&mut Self) -> (Outcome, Fatal)) -> (Outcome, Fatal) {
         catch_unwind(AssertUnwindSafe(|| body(self))).unwrap_or_else(|panic| {
             let error = panicked(panic);
@@ -65,13 +67,13 @@ impl Cell {
         })
     }
 
-    fn try_turn(&mut self, turn: Turn, place: impl Fn(u32) -> (Place, usize), now: Time) -> (Outcome, Fatal) {
+    fn try_turn(&mut self, turn: Turn, target: impl Fn(u32) -> (Target, usize), now: Time) -> (Outcome, Fatal) {
         self.begin(now, turn.band == Band::Control);
         let mut outcome = Outcome::default();
         let mut fatal = None;
         if let Work::Steer(edge) = turn.work {
             let mut steering = Steering(None);
-            let (_, at) = place(edge);
+            let (_, at) = target(edge);
             let (_, more) = self.control.serve(at, turn.budget, &OnError::Skip, &mut steering, &mut self.cx);
             outcome.more = more;
             outcome.steered = steering.0;
@@ -81,9 +83,9 @@ impl Cell {
         } else {
             let fate = match turn.work {
                 Work::Serve(edge) => {
-                    let (mut fate, more) = self.serve(place(edge), turn.budget);
+                    let (mut fate, more) = self.serve(target(edge), turn.budget);
                     outcome.more = more;
-                    for edge in turn.also.edges() {
+                    for edge in turn.extra.edges() {
                         let spent = self.cx.log.handled + self.cx.log.errors;
                         let left = u64::from(turn.budget).saturating_sub(spent) as u32;
                         if left == 0
@@ -95,8 +97,8 @@ impl Cell {
                             break;
                         }
                         let more;
-                        (fate, more) = self.serve(place(*edge), left);
-                        outcome.also += 1;
+                        (fate, more) = self.serve(target(*edge), left);
+                        outcome.extra_served += 1;
                         if more {
                             self.cx.log.filled.push(*edge);
                         }
@@ -115,7 +117,7 @@ impl Cell {
                 Work::Wake => self.hook(Hook::Wake),
                 Work::End => {
                     let fate = self.hook(Hook::End);
-                    outcome.refused = matches!(fate, Fate::Rest(_)); // it is told again
+                    outcome.refused = matches!(fate, Fate::BackOff(_)); // `on_end` is called again
                     fate
                 }
                 Work::Flush | Work::Steer(_) => Fate::Continue,
@@ -140,8 +142,8 @@ impl Cell {
         outcome.done = self.unit.is_done();
     }
 
-    fn serve(&mut self, (place, at): (Place, usize), budget: u32) -> (Fate, bool) {
-        let Place::Port(port) = place else { unreachable!("edges to `control` steer") };
+    fn serve(&mut self, (target, at): (Target, usize), budget: u32) -> (Fate, bool) {
+        let Target::Port(port) = target else { unreachable!("edges to `control` steer") };
         self.unit.serve(port, at, budget, &self.on_error, &mut self.cx)
     }
 
@@ -158,9 +160,9 @@ impl Cell {
                 self.answer = self.cx.log.last_error.clone().map(Err);
                 outcome.produced = Some(Produced::More);
                 if error.is_of_record() || error.is_for_good() {
-                    self.failed = 0; // it brought a record, or will bring no more
-                    if error.is_of_record() && self.on_error.buries() {
-                        self.unit.bury(&error, &mut self.cx);
+                    self.failed = 0; // it read a record, or will read no more
+                    if error.is_of_record() && self.on_error.has_dead_letters() {
+                        self.unit.emit_dead_letter(&error, &mut self.cx);
                     }
                     let must_stop = error.is_for_good();
                     return self.fail(error, must_stop);
@@ -176,11 +178,11 @@ impl Cell {
                         if !matches!(fate, Fate::Continue) {
                             return fate;
                         }
-                        // It is asked again, but a source that does nothing but fail must not eat the CPU.
-                        FIRST_REST.saturating_mul(1 << self.failed.min(16)).min(LONGEST_REST)
+                        // It is asked again after a backoff, so that a source that always fails does not use up the CPU.
+                        FIRST_BACKOFF.saturating_mul(1 << self.failed.min(16)).min(MAX_BACKOFF)
                     }
                 };
-                Fate::Rest(self.cx.now + pause)
+                Fate::BackOff(self.cx.now + pause)
             }
         }
     }
@@ -189,7 +191,7 @@ impl Cell {
 pub(super) fn apply(fate: Fate, outcome: &mut Outcome) -> Fatal {
     match fate {
         Fate::Continue => {}
-        Fate::Rest(until) => outcome.rest_until = Some(until),
+        Fate::BackOff(until) => outcome.backoff_until = Some(until),
         Fate::StopNode => outcome.broke = true,
         Fate::StopGraph(error) => {
             outcome.broke = true;
@@ -199,7 +201,7 @@ pub(super) fn apply(fate: Fate, outcome: &mut Outcome) -> Fatal {
     None
 }
 
-/// Reads the input `control`.
+/// Reads the control messages of a turn.
 struct Steering(Option<Event>);
 
 impl Body<Control> for Steering {

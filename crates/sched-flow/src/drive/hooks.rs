@@ -33,11 +33,11 @@ impl Cell {
         })
     }
 
-    /// Calls `on_stop`, ends the tasks of the node, and lets go of what it could not send. That, and what it still has in its custody, is lost.
+    /// Calls `on_stop`, ends the tasks of the node, and drops messages that it could not send. Those, and the messages that it still holds, are lost.
     pub(crate) fn stop(&mut self, now: Time, was_started: bool) {
         self.begin(now, false);
         let Self { unit, cx, .. } = self;
-        // This may be part of an unwinding already, where a second panic would abort the process.
+        // The thread may be unwinding already: a second panic would abort the process.
         let mut safely = |what: &mut dyn FnMut(&mut dyn Unit, &mut Cx)| {
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| what(&mut **unit, cx))) {
                 note(&panic_of(panic), cx);
@@ -45,22 +45,22 @@ impl Cell {
         };
         if was_started {
             safely(&mut |unit, cx| {
-                // Told by the counters. What could not be written at the end is lost, whatever the policy.
+                // Only counted. What could not be written at the end is lost, whatever the policy.
                 if call_hook(unit, Hook::Stop, cx).is_err_and(|error| error.is_for_good()) {
                     cx.log.fail_for_good();
                 }
             });
         }
         safely(&mut |unit, cx| {
-            // What a source could not send it never took from anybody.
+            // A source took its messages from no edge, so they are not lost there.
             if !unit.is_source() {
                 cx.log.lost += unit.unsent() as u64;
             }
             unit.discard();
         });
         self.cx.host.end();
-        // Its tasks have ended: nothing comes to a better end any more.
-        self.cx.log.lost += self.cx.custody.take();
+        // Its tasks have ended: what it still holds now is lost.
+        self.cx.log.lost += self.cx.in_flight.take();
     }
 
     pub(super) fn hook(&mut self, hook: Hook) -> Fate {
@@ -73,20 +73,20 @@ impl Cell {
             }
             Err(error) => {
                 if let Some(until) = self.tries_again(hook, &error) {
-                    return Fate::Rest(until);
+                    return Fate::BackOff(until);
                 }
                 let starts = matches!(hook, Hook::Start);
                 let error = if starts { error.for_good() } else { error };
                 let must_stop = error.is_for_good() && (starts || self.unit.is_source());
-                if error.is_of_record() && self.on_error.buries() {
-                    self.unit.bury(&error, &mut self.cx);
+                if error.is_of_record() && self.on_error.has_dead_letters() {
+                    self.unit.emit_dead_letter(&error, &mut self.cx);
                 }
                 self.fail(error, must_stop)
             }
         }
     }
 
-    /// When a tick or the end of the node is tried again, if its policy says so. Meanwhile it takes no messages.
+    /// When a failed tick or end is tried again, if the policy says so. Until then the node takes no messages.
     fn tries_again(&mut self, hook: Hook, error: &NodeError) -> Option<Time> {
         let pause = pause_after(&self.on_error, hook, error, self.failed).filter(|_| !self.unit.is_source())?;
         self.failed += 1;
@@ -98,7 +98,7 @@ impl Cell {
         Some(until)
     }
 
-    /// What becomes of the node after an error that no message is to blame for. It may have to stop, whatever the policy.
+    /// Applies the policy after an error that belongs to no message. `must_stop`: the node stops, whatever the policy.
     pub(super) fn fail(&mut self, error: NodeError, must_stop: bool) -> Fate {
         if error.is_for_good() {
             self.cx.log.fail_for_good();
@@ -110,14 +110,15 @@ impl Cell {
     }
 }
 
-/// How long a node waits before its tick or its end is tried again, after it failed `failed` times before: what it gathered from messages fails there, as they would have. None, if it is not.
+/// How long a node waits before a failed tick or end is tried again, after `failed` earlier failures. There a node fails with what it gathered from messages, so the policy of messages applies. None if it is not
+/// tried again.
 fn pause_after(policy: &OnError, hook: Hook, error: &NodeError, failed: u32) -> Option<Duration> {
     let OnError::Retry(retry) = policy else { return None };
     let is_tried = matches!(hook, Hook::Tick | Hook::End) && !error.is_of_record() && failed < retry.times;
     is_tried.then(|| retry.pause(failed + 1))
 }
 
-/// What a policy says where there is no message to try again or to bury.
+/// What a policy does where there is no message to try again or to send as a dead letter.
 pub(super) fn stops(policy: &OnError, error: NodeError) -> Fate {
     match policy {
         OnError::StopNode => Fate::StopNode,

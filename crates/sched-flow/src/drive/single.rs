@@ -1,4 +1,4 @@
-//! A flow of one node that moves only when it is told to: what a harness drives.
+//! A flow of one node that runs only on demand: the driver of a harness.
 //!
 //! Room: driver. Knows the loop and the clock; knows nothing of ports, payloads and errors.
 //!
@@ -14,7 +14,7 @@
 //! feeder and takes them from the edges of the taker. The feeder ends when the user says that no more input comes. The edges to the taker are loose, so it does not end with the node.
 //!
 //! # Rejected
-//! A loop of its own that calls the node directly: it had its own order of ticks, retries and ends, and so tests of nodes passed that failed in a flow.
+//! A loop of its own that calls the node directly. It had its own order of ticks, retries and ends, so a test could pass with a node that fails in a flow.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
@@ -27,14 +27,14 @@ use super::{
     Shared,
     cell::Cell,
     clock::Clock,
-    host::Keepers,
-    signals::{Mind, Signals},
+    host::NurseryTasks,
+    signals::{Scheduler, Signals},
     work::Worker,
 };
 use crate::{
     edge::AnyEdge,
     error::{NodeError, OnError},
-    graph::check::Place,
+    graph::check::Target,
     message::Time,
     node::{NodeSpec, Produced, cx::Cx, unit::Unit},
     nodes::{from_iter, sink},
@@ -44,12 +44,12 @@ const NODE: u32 = 0;
 const FEEDER: u32 = 1;
 const TAKER: u32 = 2;
 
-/// A source is asked only when it is told to: its ticks never come by themselves.
+/// The cadence of a source that is only asked on demand: a source with a cadence is asked at its ticks, and these never come.
 const NEVER: Duration = Duration::MAX;
 
 pub(crate) struct Single {
     shared: Shared,
-    /// So many edges lead to the node. They have the first numbers.
+    /// The number of edges into the node. They have the first numbers.
     inputs: u32,
 }
 
@@ -91,33 +91,33 @@ impl Single {
             ids: cells.iter().map(|cell| Arc::clone(&cell.cx.id)).collect(),
             edge_ids: Vec::new(),
             edges: inputs.iter().chain(outputs).map(Arc::clone).collect(),
-            places: ports.map(|port| (Place::Port(port), 0)).collect(),
+            targets: ports.map(|port| (Target::Port(port), 0)).collect(),
             ends: Vec::new(),
             order,
-            custodies: cells.iter().map(|cell| cell.cx.custody.clone()).collect(),
+            in_flight: cells.iter().map(|cell| cell.cx.in_flight.clone()).collect(),
             cells: cells.into_iter().map(Mutex::new).collect(),
             signals: Arc::new(Signals::new(core, priorities, 1)),
             clock: Arc::new(Clock::virtual_time()),
             drain_timeout: Duration::ZERO,
             ended: OnceLock::new(),
             observer: None,
-            keepers: Keepers::default(),
+            nursery_tasks: NurseryTasks::default(),
         };
         shared.start();
-        let mut mind = shared.signals.lock();
-        mind.core.command(TAKER, Event::Paused);
-        mind.started = false; // so that a shutdown is only noted
-        drop(mind);
+        let mut scheduler = shared.signals.lock();
+        scheduler.core.command(TAKER, Event::Paused);
+        scheduler.started = false; // so that a shutdown is only noted
+        drop(scheduler);
         Self { shared, inputs: inputs.len() as u32 }
     }
 
     /// Makes a change to the decisions.
-    fn change<T>(&self, change: impl FnOnce(&mut Mind) -> T) -> T {
-        let mut mind = self.shared.signals.lock();
-        let result = change(&mut mind);
-        self.shared.close_edges(&mut mind);
-        let rings = mind.ring_all();
-        self.shared.unlock(mind, rings);
+    fn change<T>(&self, change: impl FnOnce(&mut Scheduler) -> T) -> T {
+        let mut scheduler = self.shared.signals.lock();
+        let result = change(&mut scheduler);
+        self.shared.close_edges(&mut scheduler);
+        let wakeups = scheduler.wake_all();
+        self.shared.unlock(scheduler, wakeups);
         result
     }
 
@@ -134,33 +134,33 @@ impl Single {
 
     /// Input `port` has a message, and had none.
     pub(crate) fn filled(&self, port: usize) {
-        self.change(|mind| mind.core.filled(port as u32));
+        self.change(|scheduler| scheduler.core.filled(port as u32));
     }
 
     /// Output `port` has room, and the node waited for it.
     pub(crate) fn roomy(&self, port: usize) {
-        self.change(|mind| mind.core.roomy(self.inputs + port as u32));
+        self.change(|scheduler| scheduler.core.roomy(self.inputs + port as u32));
     }
 
     /// The node has a turn of `on_wake` next.
     pub(crate) fn wake(&self) {
-        self.change(|mind| mind.core.woken(NODE));
+        self.change(|scheduler| scheduler.core.woken(NODE));
     }
 
     /// The node has a turn of `on_tick` next.
     pub(crate) fn tick(&self) {
-        self.change(|mind| mind.core.tick(NODE));
+        self.change(|scheduler| scheduler.core.tick(NODE));
     }
 
     /// No more input comes.
     pub(crate) fn end(&self) {
         let ends = if self.inputs > 0 { FEEDER } else { NODE };
-        self.change(|mind| mind.core.command(ends, Event::InputsEnded));
+        self.change(|scheduler| scheduler.core.command(ends, Event::InputsEnded));
     }
 
     /// Asks a source once. None if it cannot be asked now.
     pub(crate) fn produce(&self) -> Option<Result<Produced, NodeError>> {
-        if !self.change(|mind| mind.core.ask(NODE)) {
+        if !self.change(|scheduler| scheduler.core.ask(NODE)) {
             return None;
         }
         self.run_until(self.now());
@@ -181,14 +181,14 @@ impl Single {
 
     /// Whether the node takes input: it runs, and its input has not ended.
     pub(crate) fn takes_input(&self) -> bool {
-        let mind = self.shared.signals.lock();
-        [NODE, FEEDER].iter().all(|node| mind.core.node(*node).state == NodeState::Running)
+        let scheduler = self.shared.signals.lock();
+        [NODE, FEEDER].iter().all(|node| scheduler.core.node(*node).state == NodeState::Running)
     }
 
     /// Whether an error policy stopped the node, or the whole graph.
     pub(crate) fn has_failed(&self) -> bool {
-        let mind = self.shared.signals.lock();
-        mind.core.node(NODE).state == NodeState::Failed || matches!(mind.core.phase(), Phase::Halted { .. })
+        let scheduler = self.shared.signals.lock();
+        scheduler.core.node(NODE).state == NodeState::Failed || matches!(scheduler.core.phase(), Phase::Halted { .. })
     }
 
     pub(crate) fn asked_for_shutdown(&self) -> bool {

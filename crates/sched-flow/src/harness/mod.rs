@@ -15,7 +15,7 @@ use std::{any::Any, collections::VecDeque, fmt, sync::Arc, task::Waker, time::Du
 use policy_flow::{NodeState, Policy};
 
 use crate::{
-    drive::{host::NurseryHost, single::Single, work::MOST_TICKS_AT_ONE_TIME},
+    drive::{host::NurseryHost, single::Single, work::MAX_TICKS_AT_ONE_TIME},
     edge::{AnyEdge, Edge, EdgeSetup},
     error::{NodeError, NodeResult},
     message::{Message, Payload, Time, TraceId},
@@ -32,7 +32,7 @@ use events::{Errors, WAKE_TIMEOUT, WakeFlag};
 const UNLIMITED: usize = 1 << 30;
 
 /// A source that fails so often in a row will not work.
-const MOST_FAILURES: u32 = 1000;
+const MAX_FAILURES: u32 = 1000;
 
 /// Runs one node without a graph, in virtual time, with the loop and the decisions of a real flow.
 ///
@@ -160,7 +160,7 @@ impl Harness {
         }
         let (refused, is_news) = {
             let mut queue = edge.queue();
-            (queue.put(message).1.is_some(), queue.tell())
+            (queue.put(message).1.is_some(), queue.signal_filled())
         };
         if refused {
             return Err(NodeError::msg(format!(
@@ -231,7 +231,7 @@ impl Harness {
                 Ok(_) => failed = 0,
                 Err(error) => {
                     failed += 1;
-                    assert!(failed < MOST_FAILURES, "the source failed {failed} times in a row: {error}");
+                    assert!(failed < MAX_FAILURES, "the source failed {failed} times in a row: {error}");
                 }
             }
             got.extend(new);
@@ -354,7 +354,7 @@ impl Harness {
     fn run_until(&mut self, time: Time) {
         assert!(
             self.flow.run_until(time),
-            "the node asked {MOST_TICKS_AT_ONE_TIME} times for a tick at {}; ask for a later one",
+            "the node asked {MAX_TICKS_AT_ONE_TIME} times for a tick at {}; ask for a later one",
             self.now()
         );
         if self.flow.has_failed() {

@@ -47,7 +47,7 @@ fn a_full_output_keeps_the_input_waiting() {
 }
 
 #[test]
-fn a_failed_message_is_tried_again_at_its_time_and_buried_at_last() {
+fn a_failed_message_is_tried_again_at_its_time_and_then_a_dead_letter() {
     let mut tries = 0;
     let node = try_map(move |x: i32| {
         tries += 1;
@@ -179,7 +179,7 @@ impl Node for Two {
 }
 
 #[test]
-fn ports_of_several_types_are_served_in_the_order_of_sending() {
+fn ports_of_several_types_are_served_in_turn() {
     let mut node = Harness::new(NodeSpec::node(Two)).output_capacity(1);
     node.woken(); // by the task it started
     assert!(!node.is_woken());
@@ -255,7 +255,7 @@ fn a_tick_and_an_end_that_fail_are_tried_again_as_the_policy_says() {
     let mut ticked = node(2);
     ticked.tick();
     ticked.send("in", 1u64).unwrap();
-    assert!(ticked.take::<u64>("out").is_empty(), "it rests");
+    assert!(ticked.take::<u64>("out").is_empty(), "it backs off");
     ticked.advance(MS * 40); // 10, and then 20
     assert_eq!((ticked.take::<u64>("out"), ticked.errors().len()), (vec![1], 2));
     let mut ended = node(3);

@@ -51,7 +51,7 @@ struct Keeper {
 
 impl Keeper {
     fn start(&mut self, out: &mut Out<'_, Value>) -> NodeResult {
-        let (waker, custody) = (out.waker(), out.custody().clone());
+        let (waker, custody) = (out.waker(), out.in_flight().clone());
         let errors = self.stderr.clone().map(|told| (told, out.node().to_owned()));
         match process::start(&self.command, &self.base, self.ends, errors, &waker, &custody, |task| out.spawn(task)) {
             Ok(program) => {
@@ -83,14 +83,14 @@ impl Keeper {
         unread.append(&mut self.late);
         let Err(why) = result else {
             self.given_up = Some(Ok(()));
-            out.custody().remove(unread.len());
+            out.in_flight().remove(unread.len());
             out.decline(unread.len() as u64);
             out.finish(); // it wants no more, as `head`: neither do those that feed only it
             return Ok(());
         };
         if self.restarts == self.command.restart {
             self.given_up = Some(Err(why.clone()));
-            out.custody().remove(unread.len());
+            out.in_flight().remove(unread.len());
             out.lose(unread.len() as u64);
             let lost = match unread.len() {
                 0 => String::new(),
@@ -164,7 +164,7 @@ impl Stage for Through {
             out.decline(1); // it ended well and wanted no more, as `head` does
             return Ok(());
         };
-        out.custody().add(1);
+        out.in_flight().add(1);
         let line = written(&message.payload, self.keeper.command.reading.format);
         let kept = match &mut program.reads {
             Some(reads) => reads.put(line),

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-use bursar::flow::{Custody, Message, NodeError, NodeResult, NodeSpec, Out, Stage};
+use bursar::flow::{InFlight, Message, NodeError, NodeResult, NodeSpec, Out, Stage};
 use bursar::net::TcpStream;
 use bursar::sleep;
 use serde_json::Value;
@@ -77,7 +77,7 @@ impl Stage for TcpOut {
             address: self.address,
             slow: format!("{} does not read what it is sent", self.address).into(),
             stream: None,
-            custody: out.custody().clone(),
+            custody: out.in_flight().clone(),
             told: Arc::clone(&self.outage),
             waker: out.waker(),
         };
@@ -88,9 +88,9 @@ impl Stage for TcpOut {
     fn on_message(&mut self, message: Message<Value>, out: &mut Out<'_, ()>) -> NodeResult {
         let gone = || NodeError::msg("the task that sends has ended; end the flow and start it again");
         let outlet = self.outlet.as_mut().ok_or_else(gone)?;
-        out.custody().add(1);
+        out.in_flight().add(1);
         outlet.put(written(&message.payload, self.format)).map_err(|_| {
-            out.custody().remove(1);
+            out.in_flight().remove(1);
             gone()
         })
     }
@@ -124,7 +124,7 @@ struct Sending {
     /// What it waits for if the peer takes nothing.
     slow: Arc<str>,
     stream: Option<TcpStream>,
-    custody: Custody,
+    custody: InFlight,
     told: Arc<Mutex<Told>>,
     waker: Waker,
 }

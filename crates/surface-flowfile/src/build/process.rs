@@ -22,7 +22,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use async_io::Async;
-use bursar::flow::Custody;
+use bursar::flow::InFlight;
 use bursar::{Sender, block_on, channel, shield, timeout};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
@@ -99,7 +99,7 @@ pub(crate) fn start(
     ends: Ends,
     errors: Option<(Arc<Stderr>, String)>,
     waker: &Waker,
-    custody: &Custody,
+    custody: &InFlight,
     mut spawn: impl FnMut(Box<dyn FnOnce() + Send>),
 ) -> Result<Program, String> {
     let (program, arguments) = command.argv.split_first().ok_or("the command names no program")?;

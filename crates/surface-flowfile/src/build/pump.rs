@@ -15,7 +15,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use async_io::Async;
-use bursar::flow::{Custody, NodeError, NotUtf8};
+use bursar::flow::{InFlight, NodeError, NotUtf8};
 use bursar::{Receiver, block_on, shield, timeout, unblock};
 
 use super::line::Messages;
@@ -160,7 +160,7 @@ pub(crate) struct Giving {
     drain: Drain,
     gone: Receiver<()>,
     unread: Unread,
-    custody: Custody,
+    custody: InFlight,
     left: Arc<Mutex<Option<VecDeque<String>>>>,
     /// Something may have been written.
     has_begun: bool,
@@ -171,7 +171,7 @@ impl Giving {
         pipe: Async<File>,
         drain: Drain,
         gone: Receiver<()>,
-        custody: Custody,
+        custody: InFlight,
         left: Arc<Mutex<Option<VecDeque<String>>>>,
     ) -> Self {
         let unread = Unread::of(&pipe);
@@ -207,7 +207,7 @@ impl Drop for Giving {
 }
 
 /// Whether all that came was written.
-fn write_lines(pipe: &Async<File>, drain: &Drain, gone: &Receiver<()>, unread: &mut Unread, custody: &Custody) -> bool {
+fn write_lines(pipe: &Async<File>, drain: &Drain, gone: &Receiver<()>, unread: &mut Unread, custody: &InFlight) -> bool {
     let mut gathered = String::new();
     while let Some(line) = drain.next() {
         gathered.push_str(&line);

@@ -118,7 +118,7 @@ impl Writer {
         }
         self.gathered.drain(..whole);
         self.ends.iter_mut().for_each(|end| *end -= whole);
-        out.custody().set(self.ends.len());
+        out.in_flight().set(self.ends.len());
         result.map_err(|error| self.wrong(&error))
     }
 }
@@ -189,11 +189,11 @@ impl Stage for Writer {
             if result.is_err() && self.ends.pop_back().is_some() {
                 // The message fails, and what becomes of it is decided elsewhere; those before it stay.
                 self.gathered.truncate(self.ends.back().copied().unwrap_or(0));
-                out.custody().set(self.ends.len());
+                out.in_flight().set(self.ends.len());
             }
             return result;
         }
-        out.custody().set(self.ends.len());
+        out.in_flight().set(self.ends.len());
         if !self.due {
             self.due = true;
             out.tick_at(out.now() + FLUSHED);
