@@ -229,7 +229,7 @@ mod tests {
     fn a_flow_and_what_is_put_on_its_edges_and_taken_are_spans() {
         let lines = recorded(secrets(|_| Ok(())));
         assert_eq!(lines[..2], [r#"span flow flow="secrets""#, "enter"], "{lines:#?}");
-        assert_eq!(lines.last().map(String::as_str), Some("exit"), "round everything");
+        assert_eq!(lines.last().map(String::as_str), Some("exit"), "around everything");
         let at = |span: &str| {
             let at =
                 lines.iter().position(|line| line == span).unwrap_or_else(|| panic!("{span} is not in {lines:#?}"));

@@ -2,10 +2,7 @@
 //!
 //! Room: driver. Knows the error policy; knows nothing of messages and edges.
 
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
-    time::Duration,
-};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use policy_flow::Outcome;
 
@@ -86,12 +83,16 @@ impl Cell {
         }
     }
 
-    /// When a failed tick or end is tried again, if the policy says so. Until then the node takes no messages.
+    /// When a failed tick or end is tried again, if the policy says so. Until then the node takes no messages. There a node fails with what it gathered from messages, so the policy of messages applies.
     fn tries_again(&mut self, hook: Hook, error: &NodeError) -> Option<Time> {
-        let pause = pause_after(&self.on_error, hook, error, self.failed).filter(|_| !self.unit.is_source())?;
+        let OnError::Retry(retry) = &self.on_error else { return None };
+        let is_tried = matches!(hook, Hook::Tick | Hook::End) && !error.is_of_record() && !self.unit.is_source();
+        if !is_tried || self.failed >= retry.times {
+            return None;
+        }
         self.failed += 1;
+        let until = self.cx.now + retry.pause(self.failed);
         self.cx.log.retries += 1;
-        let until = self.cx.now + pause;
         if hook == Hook::Tick {
             self.cx.tick_at(until);
         }
@@ -108,14 +109,6 @@ impl Cell {
             fate => fate,
         }
     }
-}
-
-/// How long a node waits before a failed tick or end is tried again, after `failed` earlier failures. There a node fails with what it gathered from messages, so the policy of messages applies. None if it is not
-/// tried again.
-fn pause_after(policy: &OnError, hook: Hook, error: &NodeError, failed: u32) -> Option<Duration> {
-    let OnError::Retry(retry) = policy else { return None };
-    let is_tried = matches!(hook, Hook::Tick | Hook::End) && !error.is_of_record() && failed < retry.times;
-    is_tried.then(|| retry.pause(failed + 1))
 }
 
 /// What a policy does where there is no message to try again or to send as a dead letter.

@@ -230,20 +230,20 @@ mod tests {
     #[test]
     fn a_panic_is_reported_and_the_others_go_on() {
         let reported = Arc::new(Mutex::new(Vec::new()));
-        let (said, heard) = sched_tasks::channel(8);
+        let (tx, rx) = sched_tasks::channel(8);
         let on_error: OnTaskError = {
             let reported = Arc::clone(&reported);
-            let said = said.clone();
+            let tx = tx.clone();
             Arc::new(move |error| {
                 reported.lock().expect("not poisoned").push(error.to_string());
-                said.send(1).expect("listened to");
+                tx.send(1).expect("listened to");
             })
         };
         let mut host = NurseryHost::on_thread("n".into(), on_error);
         host.spawn(Box::new(|| panic!("bad day")));
-        assert_eq!(heard.recv(), Ok(1));
-        host.spawn(Box::new(move || said.send(2).expect("listened to")));
-        assert_eq!(heard.recv(), Ok(2));
+        assert_eq!(rx.recv(), Ok(1));
+        host.spawn(Box::new(move || tx.send(2).expect("listened to")));
+        assert_eq!(rx.recv(), Ok(2));
         host.end();
         assert_eq!(*reported.lock().expect("not poisoned"), ["a task of node `n` panicked: bad day"]);
     }
@@ -252,9 +252,9 @@ mod tests {
     fn a_host_that_was_ended_starts_again() {
         let mut host = NurseryHost::on_thread("n".into(), quiet());
         for _ in 0..2 {
-            let (said, heard) = sched_tasks::channel(1);
-            host.spawn(Box::new(move || said.send(()).expect("listened to")));
-            assert_eq!(heard.recv(), Ok(()));
+            let (tx, rx) = sched_tasks::channel(1);
+            host.spawn(Box::new(move || tx.send(()).expect("listened to")));
+            assert_eq!(rx.recv(), Ok(()));
             host.end();
         }
         host.end();
@@ -282,9 +282,9 @@ mod tests {
             nursery.spawn(move || to_start.iter().for_each(|task| task()));
             let start = move |task: Body| tasks.send(task).map_err(|_| NodeError::msg("over"));
             let mut host = NurseryHost::with("n".into(), quiet(), Box::new(start));
-            let (said, heard) = sched_tasks::channel(1);
-            host.spawn(Box::new(move || said.send(()).expect("listened to")));
-            assert_eq!(heard.recv(), Ok(()));
+            let (tx, rx) = sched_tasks::channel(1);
+            host.spawn(Box::new(move || tx.send(()).expect("listened to")));
+            assert_eq!(rx.recv(), Ok(()));
             host.end();
             Ok(())
         })

@@ -27,7 +27,7 @@ use super::{
     Shared,
     cell::Cell,
     clock::Clock,
-    host::NurseryTasks,
+    host::{NurseryHost, NurseryTasks},
     signals::{Scheduler, Signals},
     work::Worker,
 };
@@ -77,7 +77,8 @@ impl Single {
         let core = Core::new(nodes, edge_in.chain(edge_out).collect(), &order, [4, 2, 1]);
         let priorities = vec![0; inputs.len() + outputs.len()];
         let quiet = |spec: NodeSpec, index: u32| {
-            let cx = Cx::new("outside".into(), index, std::task::Waker::noop().clone(), Box::new(NoTasks));
+            let host = NurseryHost::on_thread("outside".into(), Arc::new(|_| ()));
+            let cx = Cx::new("outside".into(), index, std::task::Waker::noop().clone(), Box::new(host));
             Cell::new(spec.unit, cx, OnError::Skip, false)
         };
         let cells = vec![
@@ -198,15 +199,4 @@ impl Single {
     pub(crate) fn cell(&self) -> MutexGuard<'_, Cell> {
         self.shared.cells[NODE as usize].lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// The feeder and the taker start no tasks.
-struct NoTasks;
-
-impl crate::node::cx::Host for NoTasks {
-    fn spawn(&mut self, _body: Box<dyn FnOnce() + Send>) {
-        unreachable!("they start no tasks")
-    }
-
-    fn end(&mut self) {}
 }

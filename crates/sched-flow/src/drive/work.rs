@@ -25,7 +25,7 @@ const VIRTUAL_TURN: Duration = Duration::from_micros(1);
 /// A node that gets so many ticks at one time in a harness would ask for them for ever.
 pub(crate) const MAX_TICKS_AT_ONE_TIME: u32 = 10_000;
 
-/// Who runs the loop.
+/// The kind of worker that runs the loop.
 pub(super) enum Worker<'scope, 'env> {
     /// The only worker, on the thread of the caller.
     Alone,

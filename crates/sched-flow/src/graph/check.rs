@@ -85,13 +85,13 @@ pub(crate) fn plan(graphs: Vec<Graph>) -> Result<Plan, Problems> {
     if !problems.is_empty() {
         return Err(Problems { graph: name, list: problems });
     }
-    let said: Vec<_> = flat.nodes.iter().map(|node| node.spec.band).collect();
-    let asked: Vec<_> = flat
+    let chosen: Vec<_> = flat.nodes.iter().map(|node| node.spec.band).collect();
+    let band_edges: Vec<_> = flat
         .edges
         .iter()
         .map(|edge| BandEdge { from: edge.from.0, to: edge.to.0, priority: edge.spec.priority, steers: steers(edge) })
         .collect();
-    let (bands, priorities) = bands::assign(&said, &asked, &order);
+    let (bands, priorities) = bands::assign(&chosen, &band_edges, &order);
     let nodes = flat.nodes;
     let edges = flat.edges.into_iter().zip(loose).zip(priorities).map(|((flat, loose), priority)| {
         let schema = match flat.to.1 {

@@ -74,7 +74,7 @@ impl Flat {
     /// Adds the nodes of a graph and of the graphs inside. Keeps the edges for later, when all ports are known.
     fn enter(&mut self, prefix: String, graph: Graph, level: usize, edges: &mut Vec<(String, EdgeSpec)>) {
         if level > MAX_LEVELS {
-            self.problems.push(Problem::TooDeep { graph: prefix, most: MAX_LEVELS });
+            self.problems.push(Problem::TooDeep { graph: prefix, limit: MAX_LEVELS });
             return;
         }
         for (name, entry) in graph.nodes {

@@ -128,7 +128,7 @@ pub enum Problem {
         /// The graph at which it stops.
         graph: String,
         /// The limit of levels.
-        most: usize,
+        limit: usize,
     },
     /// There is no node at all.
     Empty,
@@ -195,8 +195,8 @@ impl fmt::Display for Problem {
                 nodes[0]
             ),
             Problem::BadSetting { of, setting } => write!(f, "`{of}`: {setting}"),
-            Problem::TooDeep { graph, most } => {
-                write!(f, "graph `{graph}` lies deeper than {most} levels; take some out")
+            Problem::TooDeep { graph, limit } => {
+                write!(f, "graph `{graph}` is nested deeper than {limit} levels; remove some")
             }
             Problem::Empty => f.write_str("the graph has no nodes; add some"),
         }

@@ -13,7 +13,7 @@ use crate::observe::Observer;
 /// A test that waits longer than this for a wake has found a bug.
 pub(super) const WAKE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Set by the waker of the node. The node has its turn of `on_wake` when the test says so.
+/// Set by the waker of the node. `on_wake` is called when the test asks for it.
 #[derive(Default)]
 pub(super) struct WakeFlag {
     woken: Mutex<bool>,
@@ -51,7 +51,7 @@ impl Wake for WakeFlag {
     }
 }
 
-/// What the node and its tasks failed with.
+/// The errors of the node and its tasks.
 #[derive(Default)]
 pub(super) struct Errors(Mutex<Vec<String>>);
 

@@ -31,13 +31,13 @@ use events::{Errors, WAKE_TIMEOUT, WakeFlag};
 /// More messages than any test sends.
 const UNLIMITED: usize = 1 << 30;
 
-/// A source that fails so often in a row will not work.
+/// A source that fails so often in a row does not work.
 const MAX_FAILURES: u32 = 1000;
 
 /// Runs one node without a graph, in virtual time, with the loop and the decisions of a real flow.
 ///
-/// Messages that are sent are handled at once, if the node accepts them. Those of several inputs that have to wait are served in turn. Time stands still until it is told to
-/// [advance](Self::advance); a source produces only when it is [asked](Self::produce), or at the ticks of its cadence; and a node that was woken has its `on_wake` called by
+/// Messages that are sent are handled at once, if the node accepts them. Those of several inputs that have to wait are served in turn. Time stands still until
+/// [`advance`](Self::advance); a source produces only when it is [asked](Self::produce), or at the ticks of its cadence; and a node that was woken has its `on_wake` called by
 /// [`woken`](Self::woken) or [`wake`](Self::wake).
 ///
 /// ```
@@ -124,8 +124,8 @@ impl Harness {
     /// backs off after an error.
     ///
     /// # Errors
-    /// If there is no such input, it carries another type, its schema refuses the payload, or the node has ended. What the
-    /// *node* failed with is in [`errors`](Self::errors).
+    /// If there is no such input, it carries another type, its schema refuses the payload, or the node has ended. Errors of the
+    /// *node* are in [`errors`](Self::errors).
     pub fn send<T: Payload>(&mut self, input: &str, payload: T) -> NodeResult {
         self.send_message(input, Message::new(payload))
     }
@@ -148,7 +148,7 @@ impl Harness {
             )));
         };
         if !self.flow.takes_input() {
-            return Err(NodeError::msg(format!("input `{input}` is over: the node was told to end, or stopped")));
+            return Err(NodeError::msg(format!("input `{input}` has ended: the node was ended or stopped")));
         }
         if let Some(check) = schema.as_ref().and_then(|schema| schema.check.downcast_ref::<Check<T>>()) {
             check(&message.payload).map_err(NodeError::msg)?;
@@ -174,7 +174,7 @@ impl Harness {
         Ok(())
     }
 
-    /// What was emitted at an output since the last time. That makes room for more.
+    /// Takes the messages that were emitted at an output since the last time. That makes room for more.
     ///
     /// # Panics
     /// If there is no such output, or it carries another type.
@@ -210,8 +210,8 @@ impl Harness {
         taken.into()
     }
 
-    /// What was emitted at an output, of a node that is woken from outside: asks it if it is a source, and waits for its waker, until at least
-    /// so many messages came or it has ended. Waits in real time; virtual time stands still.
+    /// Collects at least `count` messages of an output, or all until the node has ended, of a node that is woken from outside. Asks it, if it is a source, and waits for its
+    /// waker. Waits in real time; virtual time stands still.
     ///
     /// # Panics
     /// As [`take`](Self::take) and [`woken`](Self::woken); and if a source does nothing but fail.
@@ -241,7 +241,7 @@ impl Harness {
     /// Advances time. Ticks that fall due, and messages that are tried again after an error, come in their order, each at its time.
     ///
     /// # Panics
-    /// If the node asks again and again for a tick at the same time: time would stand still. So do all calls that let the node run.
+    /// If the node asks for ticks at the same time without end. All calls that let the node run panic then.
     #[track_caller]
     pub fn advance(&mut self, by: Duration) {
         self.run_until(self.now() + by);
@@ -281,7 +281,7 @@ impl Harness {
     /// Asks a source for messages once, if there is room.
     ///
     /// # Errors
-    /// What the source failed with, in words.
+    /// The error of the source, as a text.
     ///
     /// # Panics
     /// If the node is not a source.
@@ -294,14 +294,14 @@ impl Harness {
         answer.unwrap_or(Ok(if has_ended { Produced::End } else { Produced::More }))
     }
 
-    /// Says that no more input comes. `on_end` is called when all that came is handled and the node says that it is
-    /// done, now or later; after that the node is over when it says so once more: see [`is_ended`](Self::is_ended).
+    /// Ends the input. `on_end` is called when all messages are handled and the node is done, now or later; after that
+    /// the node is over when it is done once more: see [`is_ended`](Self::is_ended).
     pub fn end(&mut self) {
         self.flow.end();
         self.run();
     }
 
-    /// Whether the node is over: `on_end` was called and nothing is left, the source said that that was all, or it was stopped.
+    /// Whether the node is over: `on_end` was called and nothing is left, the source ended its stream, or it was stopped.
     pub fn is_ended(&self) -> bool {
         self.flow.state().is_over()
     }
@@ -333,7 +333,7 @@ impl Harness {
         self.flow.asked_for_shutdown()
     }
 
-    /// Everything the node failed with, so far.
+    /// All errors of the node so far.
     pub fn errors(&mut self) -> &[String] {
         self.errors.copy_to(&mut self.seen_errors);
         &self.seen_errors
@@ -344,7 +344,7 @@ impl Harness {
         self.flow.now()
     }
 
-    /// Lets the node do what it can do now.
+    /// Gives the node all turns that it can have now.
     #[track_caller]
     fn run(&mut self) {
         self.run_until(self.now());

@@ -96,8 +96,8 @@ impl<T: Payload> Inlet<T> {
         body: &mut impl Body<T>,
         cx: &mut Cx,
     ) -> (Fate, bool) {
-        let most = (budget as usize).min(body.room());
-        if self.feeds[feed].edge.queue().take(most, &mut self.hand) {
+        let limit = (budget as usize).min(body.room());
+        if self.feeds[feed].edge.queue().take(limit, &mut self.hand) {
             self.feeds[feed].failed = 0;
         }
         let taken = self.hand.len();

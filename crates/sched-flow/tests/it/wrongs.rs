@@ -191,8 +191,7 @@ fn cycles_that_could_wait_for_themselves() {
     for policy in [Policy::Block, Policy::Coalesce] {
         let text = cycle(policy).unwrap_err().to_string();
         let (one, two) = ("one -> two -> one", "two -> one -> two");
-        let words =
-            "all block or coalesce, so it could wait for itself; give one of them the policy drop or latest";
+        let words = "all block or coalesce, so it could wait for itself; give one of them the policy drop or latest";
         let expected = |nodes| format!("graph `g` cannot run: the edges of the cycle {nodes} {words}");
         assert!(text == expected(one) || text == expected(two), "{text}");
     }
@@ -252,7 +251,7 @@ fn graphs_inside_graphs() {
         deep = outer;
     }
     let problems_of_deep = problems_of(deep);
-    assert!(problems_of_deep[0].ends_with("lies deeper than 64 levels; take some out"), "{problems_of_deep:?}");
+    assert!(problems_of_deep[0].ends_with("is nested deeper than 64 levels; remove some"), "{problems_of_deep:?}");
 
     let mut inner = Graph::new("inner");
     let pass = inner.add("pass", map(|n: u64| n));
