@@ -190,6 +190,29 @@ fn ports_of_several_types_are_served_in_turn() {
     assert_eq!(got, ["woken", "a", "1", "b"]);
 }
 
+#[test]
+fn inputs_that_wait_are_served_in_turn_as_in_a_flow() {
+    let mut node = Harness::new(NodeSpec::node(Two)).output_capacity(1);
+    node.woken(); // its message fills the output
+    node.send("word", "a".to_owned()).unwrap();
+    node.send("word", "b".to_owned()).unwrap();
+    node.send("number", 1).unwrap();
+    assert_eq!(node.waiting(), 3);
+    let got: Vec<String> = (0..4).flat_map(|_| node.take::<String>("out")).collect();
+    assert_eq!(got, ["woken", "a", "1", "b"]);
+}
+
+#[test]
+fn a_tick_that_finds_no_room_is_given_when_there_is_some() {
+    let mut node = Harness::new(NodeSpec::stage(Diary)).output_capacity(1);
+    node.advance(MS);
+    node.tick(); // "start" fills the output
+    node.advance(MS);
+    assert_eq!(node.take::<(&str, Time)>("out"), [("start", ms(0))]);
+    assert_eq!(node.take::<(&str, Time)>("out"), [("tick", ms(2))]);
+    assert!(node.take::<(&str, Time)>("out").is_empty(), "once");
+}
+
 /// Asks for a tick at once, for ever.
 struct Restless;
 
