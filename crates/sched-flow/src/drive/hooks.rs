@@ -1,4 +1,4 @@
-//! The hooks of a node: how they are called, and what becomes of the node when one fails.
+//! The hooks of a node: how they are called, and what happens to the node when one fails.
 //!
 //! Room: driver. Knows the error policy; knows nothing of messages and edges.
 

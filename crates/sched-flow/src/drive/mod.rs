@@ -5,7 +5,7 @@
 //! | file | one idea |
 //! |---|---|
 //! | `cell` | a node and one turn of it |
-//! | `hooks` | calls of a node that bring no message, and what becomes of their failures |
+//! | `hooks` | calls of a node without a message, and their failures |
 //! | `work` | the loop that picks, gives and reports turns |
 //! | `single` | a flow of one node, which a harness moves by hand |
 //! | `workers` | the set of workers, one on each thread |

@@ -120,7 +120,7 @@ impl Harness {
         self
     }
 
-    /// Sends a message to an input. It is handled at once, unless the node does not accept it, has no room for what comes of it, or
+    /// Sends a message to an input. It is handled at once, unless the node does not accept it, has no room for output, or
     /// backs off after an error.
     ///
     /// # Errors
@@ -247,14 +247,14 @@ impl Harness {
         self.run_until(self.now() + by);
     }
 
-    /// Calls `on_tick` as soon as the node has room for what comes of it, whether a tick is due or not. A source with a cadence produces once after it.
+    /// Calls `on_tick` as soon as the node has room for output, whether a tick is due or not. A source with a cadence produces once after it.
     #[track_caller]
     pub fn tick(&mut self) {
         self.flow.tick();
         self.run();
     }
 
-    /// Calls `on_wake` as soon as the node has room for what comes of it, whether its waker was used or not.
+    /// Calls `on_wake` as soon as the node has room for output, whether its waker was used or not.
     #[track_caller]
     pub fn wake(&mut self) {
         self.wakes.clear();
