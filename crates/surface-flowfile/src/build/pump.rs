@@ -207,7 +207,13 @@ impl Drop for Giving {
 }
 
 /// Whether all that came was written.
-fn write_lines(pipe: &Async<File>, drain: &Drain, gone: &Receiver<()>, unread: &mut Unread, custody: &InFlight) -> bool {
+fn write_lines(
+    pipe: &Async<File>,
+    drain: &Drain,
+    gone: &Receiver<()>,
+    unread: &mut Unread,
+    custody: &InFlight,
+) -> bool {
     let mut gathered = String::new();
     while let Some(line) = drain.next() {
         gathered.push_str(&line);
