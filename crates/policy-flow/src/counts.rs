@@ -1,15 +1,15 @@
-//! What is counted of a node.
+//! The counters of a node.
 //!
-//! Room: policy. Values only.
+//! Room: values.
 
 use alloc::{boxed::Box, sync::Arc, vec};
 use core::{fmt, time::Duration};
 
-/// Each power of two is divided into so many steps, so a value is known to within a quarter.
+/// Each power of two is divided into so many steps, so the error of a value is at most a quarter.
 const STEPS: u32 = 4;
 const BUCKETS: usize = 64 * STEPS as usize;
 
-/// How long something took, how often. Exact to within a quarter.
+/// A histogram of durations. Exact to within a quarter.
 ///
 /// ```
 /// use std::time::Duration;
@@ -54,7 +54,7 @@ fn highest(bucket: usize) -> u64 {
 }
 
 impl Histogram {
-    /// So many took so long each.
+    /// Records `times` durations of `each`.
     pub fn record(&mut self, each: Duration, times: u64) {
         self.record_nanos(u64::try_from(each.as_nanos()).unwrap_or(u64::MAX), times);
     }
@@ -70,17 +70,17 @@ impl Histogram {
         self.count
     }
 
-    /// All of them together.
+    /// The sum of all.
     pub fn sum(&self) -> Duration {
         Duration::from_nanos(self.sum)
     }
 
-    /// The mean, or nothing if none was recorded.
+    /// The mean, or zero if none was recorded.
     pub fn mean(&self) -> Duration {
         Duration::from_nanos(self.sum.checked_div(self.count).unwrap_or(0))
     }
 
-    /// The time that so large a part (0 to 1) did not exceed.
+    /// The quantile: the duration that this part (0 to 1) of all did not exceed.
     pub fn quantile(&self, part: f64) -> Duration {
         let wanted = part.clamp(0.0, 1.0) * self.count as f64;
         let whole = wanted as u64;
@@ -95,7 +95,7 @@ impl Histogram {
         Duration::ZERO
     }
 
-    /// How many did not take longer than this, counted by whole buckets.
+    /// How many were at most this long, counted by whole buckets.
     pub fn count_up_to(&self, limit: Duration) -> u64 {
         let nanos = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
         (0..BUCKETS).take_while(|at| highest(*at) <= nanos).map(|at| self.buckets[at]).sum()
@@ -122,7 +122,7 @@ pub struct NodeCounts {
     pub errors: u64,
     /// Failed messages that were tried again.
     pub retries: u64,
-    /// Messages it took that came to nothing.
+    /// Messages it took and lost.
     pub lost: u64,
     /// Ticks it was given.
     pub ticks: u64,
@@ -132,9 +132,9 @@ pub struct NodeCounts {
     pub busy_nanos: u64,
     /// How long a message took: turns, divided by their messages.
     pub latency: Histogram,
-    /// What it failed with last.
+    /// Its last error.
     pub last_error: Option<Arc<str>>,
-    /// Why it could do no more, or was stopped: the first cause.
+    /// Why it failed for good, or was stopped: the first cause.
     pub failure: Option<Arc<str>>,
 }
 

@@ -1,10 +1,11 @@
-//! Whose turn it is, and what a full edge does.
+//! Which node of a flow has the next turn, and what a full edge does.
 //!
-//! Room: policy. No clock, no thread, no lock; no code of a user, but for the `Clone` of what is put on several edges. Time and reports come in, [`Turn`]s go out of a
-//! [`Core`]; a [`Queue`] says what becomes of a message on a full edge. `sched-flow` drives both on fibers; a simulator can drive them as well, since the same
-//! calls give the same answers.
+//! Room: decisions. Knows values; knows nothing of clocks, threads and locks.
 //!
-//! `state.rs` moves a node from state to state, `decide/` gives turns, `queue.rs` keeps what waits on an edge. The other files are the values that go in and come out.
+//! A [`Core`] takes times and reports and gives [`Turn`]s. A [`Queue`] decides what happens to a message on a full edge. The only user code that runs here is the `Clone` of a message that is put on several
+//! edges. `sched-flow` drives both on fibers. A simulator can drive them as well: the same calls give the same answers.
+//!
+//! `state.rs` moves a node from state to state, `decide/` gives turns, `queue.rs` holds the messages of an edge. The other files are the values that go in and come out.
 //!
 //! ```
 //! use policy_flow::{Band, Core, EdgeFacts, Log, NodeFacts, Outcome, Pick, Produced, Time, Work};
@@ -26,7 +27,7 @@
 //! assert_eq!((turn.node, turn.work), (1, Work::Serve(0)));
 //! # core.report(turn, &Outcome::default(), &Log::default());
 //! ```
-#![cfg_attr(not(test), no_std)] // tests may look at a clock
+#![cfg_attr(not(test), no_std)] // tests may read a clock
 #![forbid(unsafe_code)]
 
 extern crate alloc;
@@ -40,7 +41,7 @@ mod time;
 mod why;
 
 pub use counts::{Histogram, NodeCounts};
-pub use decide::{Also, Core, EdgeFacts, Log, NodeCore, NodeFacts, Outcome, Phase, Pick, Produced, Turn, Work};
+pub use decide::{Core, EdgeFacts, ExtraEdges, Log, NodeCore, NodeFacts, Outcome, Phase, Pick, Produced, Turn, Work};
 pub use policy::{Band, Policy, PutResult};
 pub use queue::{Counts, Merging, Queue, Settled};
 pub use state::{Event, IllegalMove, NodeState};

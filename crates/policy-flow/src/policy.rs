@@ -1,13 +1,12 @@
-//! What an edge does when it is full, and how urgent it is.
+//! What an edge does when it is full, and which band it is in.
 //!
-//! Room: policy. Values only.
+//! Room: values.
 
 use core::fmt;
 
 /// What an edge does with a message when it is full.
 ///
-/// A fourth way, to merge the message with the newest one in the queue, needs to know how:
-/// `Connect::coalesce`.
+/// [`Coalesce`](Policy::Coalesce) needs a function that merges two messages: `Connect::coalesce`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Policy {
     /// The producer waits, and takes no input meanwhile. Nothing is lost.
@@ -17,7 +16,7 @@ pub enum Policy {
     Drop,
     /// The oldest message makes room: the edge keeps the newest.
     Latest,
-    /// The new message is merged into the newest that waits.
+    /// The new message is merged into the newest in the queue.
     Coalesce,
 }
 
@@ -32,7 +31,7 @@ impl fmt::Display for Policy {
     }
 }
 
-/// What became of a message that was put on an edge. Of several edges of one output, the one that comes last in this list counts.
+/// What happened to a message that was put on an edge. For several edges of one output it is the result that comes last in this list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[must_use = "the message may be gone, or still wait for room"]
 pub enum PutResult {
@@ -50,22 +49,22 @@ pub enum PutResult {
     Closed,
 }
 
-/// How urgent an edge is. Bands share turns, 4:2:1 unless told otherwise, when all of them have something to do.
+/// The priority class of an edge. When all bands are busy they share turns, 4:2:1 by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Band {
-    /// Steering. At most one turn of another band begins before a message has its own, on any number of workers.
+    /// Control messages. At most one turn of another band begins before such a message has its own, on any number of workers.
     Control,
-    /// Before most.
+    /// More turns than normal.
     High,
     /// Everything else.
     Normal,
 }
 
 impl Band {
-    /// All of them, the most urgent first.
+    /// All of them, the highest first.
     pub const ALL: [Band; 3] = [Band::Control, Band::High, Band::Normal];
 
-    /// From this priority on an edge is one of control.
+    /// From this priority on an edge is in the control band.
     pub const CONTROL_FROM: i32 = 100;
     /// From this priority on an edge is in the high band.
     pub const HIGH_FROM: i32 = 10;

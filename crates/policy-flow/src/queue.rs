@@ -1,25 +1,25 @@
-//! The queue of an edge: what fits, what gives way, and what is counted.
+//! The queue of an edge: which messages fit, which are dropped, and what is counted.
 //!
-//! Room: decisions. No lock, no clock, and no function of a user: who holds the lock of the edge asks. What a message is, it does not know.
+//! Room: decisions. Knows policies and counters; knows nothing of locks, clocks and payloads.
 //!
 //! # Invariant
-//! `put = delivered + dropped + replaced + coalesced + depth`, where the depth counts what waits and what is in the
-//! consumer's hand. On a Block edge nothing is dropped while somebody listens, and the depth does not exceed the capacity
-//! (unless that was lowered below it).
+//! `put = delivered + dropped + replaced + coalesced + depth`, where the depth counts the messages in the queue and those in the
+//! consumer's hand. A Block edge drops nothing while its consumer runs, and its depth does not exceed its capacity
+//! (unless the capacity was lowered below it).
 //!
 //! # Why it holds
-//! A message is counted as put when its fate is decided, and from then on in exactly one of the other places. What the
-//! consumer takes into its hand still occupies a Block edge, so what it gives back always fits. On the other edges it does
-//! not, and giving back is decided as if it had never been taken.
+//! A message is counted as put when its result is decided, and from then on in exactly one of the other counters. Messages in the
+//! hand of the consumer still occupy a Block edge, so what the consumer gives back always fits. They do not occupy other edges;
+//! there, the policy decides over a message that is given back as if it had never been taken.
 //!
 //! # Merging
-//! A function that merges is the user's, so it is called without the lock of the edge, which whoever looks at the flow wants: the producer takes the newest message out, merges into it in place, and puts
-//! it back. It is still counted as waiting. Nobody else puts, so it is still the newest; a consumer that meanwhile finds nothing is told when it is back. An edge that was closed
-//! meanwhile drops it. What a consumer gives back is not merged, so such an edge may hold up to twice its capacity.
+//! The merge function is user code, so it is called without the lock of the edge; others need that lock for statistics. The producer takes the newest message out, merges into it in place, and puts
+//! it back. Meanwhile it still counts as waiting. Only the producer puts, so it is still the newest. A consumer that finds the queue empty meanwhile gets a signal when the message is back. An edge that was closed
+//! meanwhile drops it. A message that a consumer gives back is not merged, so such an edge may hold up to twice its capacity.
 //!
 //! # Two flags that save signals
-//! `told`: the scheduler knows, or is about to be told, that something waits here. `wanted`: the producer waits for room.
-//! Both are changed under the edge's lock only, so whoever turns one over owes the scheduler exactly one signal. Checked
+//! `signalled`: the scheduler knows, or is about to get the signal, that this queue has messages. `wanted`: the producer waits for room.
+//! Both change under the lock of the edge only, so a thread that changes one owes the scheduler exactly one signal. Checked
 //! by `tests/loom/main.rs`.
 
 use alloc::{collections::VecDeque, vec::Vec};
@@ -28,14 +28,14 @@ use vocab::or_planted;
 
 use crate::policy::{Policy, PutResult};
 
-/// How many messages went where.
+/// The counters of an edge.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Messages whose fate was decided.
+    /// Messages that were accepted, dropped or merged.
     pub put: u64,
     /// Messages that were handled, or given up by the consumer.
     pub delivered: u64,
-    /// New messages that were dropped, and whatever was left when the consumer ended.
+    /// New messages that were dropped, and all that were left when the consumer ended.
     pub dropped: u64,
     /// Old messages that made room.
     pub replaced: u64,
@@ -43,38 +43,38 @@ pub struct Counts {
     pub coalesced: u64,
     /// How often the producer had to wait.
     pub blocked_times: u64,
-    /// The most that ever waited.
+    /// The largest depth so far.
     pub peak: usize,
 }
 
-/// What a consumer leaves behind at the end of its turn.
+/// The state of an edge at the end of a turn of its consumer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[must_use = "the scheduler must be told"]
+#[must_use = "the scheduler needs the signal"]
 pub struct Settled {
-    /// Something still waits.
+    /// More messages wait.
     pub more: bool,
     /// The producer waited for room, and there is some.
     pub roomy: bool,
 }
 
-/// What waits on an edge.
+/// The messages of an edge.
 pub struct Queue<M> {
     items: VecDeque<M>,
-    /// So many were taken by the consumer and are neither delivered nor given back.
+    /// So many are in the hand of the consumer: taken, and neither delivered nor given back.
     held: usize,
-    /// The newest was taken by the producer, which merges others into it.
+    /// The producer took the newest out and merges others into it.
     merging: bool,
-    /// The oldest message was let go of, and another is the oldest since.
+    /// The oldest message was replaced, and another is the oldest since.
     head_changed: bool,
     capacity: usize,
     policy: Policy,
-    told: bool,
+    signalled: bool,
     wanted: bool,
-    /// Nobody will ever take from here again.
+    /// The consumer has ended: no message is taken any more.
     closed: bool,
     counts: Counts,
-    /// Messages that nobody gets. They are dropped after the lock is let go: to drop one may wake a node, whose lock comes before this one.
-    gone: Vec<M>,
+    /// Messages that are discarded. They are dropped after the lock is released: to drop one may wake a node, and the lock of a node comes before this one.
+    discarded: Vec<M>,
 }
 
 impl<M: Clone> Queue<M> {
@@ -91,15 +91,15 @@ impl<M: Clone> Queue<M> {
             head_changed: false,
             capacity,
             policy,
-            told: false,
+            signalled: false,
             wanted: false,
             closed: false,
             counts: Counts::default(),
-            gone: Vec::new(),
+            discarded: Vec::new(),
         }
     }
 
-    /// How many wait, or are in the hand of the consumer.
+    /// How many messages wait, or are in the hand of the consumer.
     pub fn depth(&self) -> usize {
         self.items.len() + self.held + usize::from(self.merging)
     }
@@ -114,7 +114,7 @@ impl<M: Clone> Queue<M> {
         self.policy
     }
 
-    /// How many messages went where.
+    /// The counters.
     pub fn counts(&self) -> Counts {
         self.counts
     }
@@ -124,7 +124,7 @@ impl<M: Clone> Queue<M> {
         self.wanted
     }
 
-    /// How many more fit before a producer must wait. Without limit, if it never must.
+    /// How many more messages fit before the producer must wait; `usize::MAX` if it never must.
     pub fn room(&self) -> usize {
         match self.policy {
             Policy::Block if !self.closed => self.capacity.saturating_sub(self.depth()),
@@ -132,7 +132,7 @@ impl<M: Clone> Queue<M> {
         }
     }
 
-    /// The room; and if there is none, the producer is owed a signal when there is.
+    /// The room. If there is none, the producer gets a signal when there is.
     pub fn room_or_want(&mut self) -> usize {
         let room = self.room();
         if room == 0 && !self.wanted {
@@ -153,12 +153,12 @@ impl<M: Clone> Queue<M> {
         if self.closed {
             self.counts.put += 1;
             self.counts.dropped += 1;
-            self.gone.push(message);
+            self.discarded.push(message);
             return (PutResult::Closed, None);
         }
         let waiting = match self.policy {
             Policy::Block => self.depth(),
-            // What the consumer already has in its hand is no longer in the way.
+            // Messages in the hand of the consumer take no room here.
             _ => self.items.len(),
         };
         debug_assert!(!self.merging, "the producer merges or puts");
@@ -178,14 +178,14 @@ impl<M: Clone> Queue<M> {
             Policy::Drop => {
                 self.counts.put += 1;
                 self.counts.dropped += 1;
-                self.gone.push(message);
+                self.discarded.push(message);
                 (PutResult::Dropped, None)
             }
             Policy::Latest => {
                 self.counts.put += 1;
                 self.counts.replaced += 1;
                 self.head_changed |= self.held == 0;
-                self.gone.extend(self.items.pop_front());
+                self.discarded.extend(self.items.pop_front());
                 self.push(message);
                 (PutResult::Replaced, None)
             }
@@ -194,7 +194,7 @@ impl<M: Clone> Queue<M> {
         }
     }
 
-    /// If the edge is full and coalesces: its newest message, to merge others into it without the lock. Only the producer puts, so none comes meanwhile.
+    /// Takes the newest message out of a full edge that coalesces, to merge others into it without the lock. Only the producer puts, so none comes meanwhile.
     pub fn begin_merge(&mut self) -> Option<Merging<M>> {
         if self.policy != Policy::Coalesce || self.closed || self.items.len() < self.capacity {
             return None;
@@ -204,7 +204,7 @@ impl<M: Clone> Queue<M> {
         Some(Merging { newest, count: 0 })
     }
 
-    /// The newest is back. If one could not be merged, its producer waits for room, as if this were a Block edge: neither may be lost. True if it has to.
+    /// Puts the newest message back. If a message could not be merged, the producer waits for room, as on a Block edge, so that neither is lost. True if it has to wait.
     pub fn end_merge(&mut self, merging: Merging<M>, failed: bool) -> bool {
         let Merging { newest, count } = merging;
         self.merging = false;
@@ -212,7 +212,7 @@ impl<M: Clone> Queue<M> {
         self.counts.coalesced += count;
         if self.closed {
             self.counts.dropped += 1;
-            self.gone.push(newest);
+            self.discarded.push(newest);
         } else {
             self.items.push_back(newest);
         }
@@ -230,7 +230,7 @@ impl<M: Clone> Queue<M> {
         self.counts.peak = self.counts.peak.max(self.depth());
     }
 
-    /// Puts as many of the first messages as it takes. What is left in `from` must wait.
+    /// Puts as many of the first messages as fit. The rest stays in `from`.
     pub fn put_all(&mut self, from: &mut VecDeque<M>) {
         if from.is_empty() {
             return;
@@ -238,7 +238,7 @@ impl<M: Clone> Queue<M> {
         if matches!(self.policy, Policy::Block) && !self.closed {
             let room = self.room();
             if room >= from.len() && self.items.is_empty() {
-                // The whole outbox becomes the queue: no message is touched.
+                // The whole outbox becomes the queue: no message is moved.
                 self.counts.put += from.len() as u64;
                 core::mem::swap(&mut self.items, from);
             } else {
@@ -262,7 +262,7 @@ impl<M: Clone> Queue<M> {
         self.check();
     }
 
-    /// Puts copies of as many messages as it takes, and says how many those were.
+    /// Puts copies of as many messages as fit, and returns how many.
     pub fn put_copies<'a>(&mut self, from: impl ExactSizeIterator<Item = &'a M>) -> usize
     where
         M: 'a,
@@ -280,7 +280,7 @@ impl<M: Clone> Queue<M> {
         } else {
             for message in from {
                 if let (PutResult::Blocked, Some(message)) = self.offer(message.clone()) {
-                    self.gone.push(message);
+                    self.discarded.push(message);
                     break;
                 }
                 done += 1;
@@ -290,33 +290,33 @@ impl<M: Clone> Queue<M> {
         done
     }
 
-    /// True once, when something waits that nobody told the scheduler of.
-    pub fn tell(&mut self) -> bool {
-        let news = !self.told && !self.items.is_empty() && !self.closed;
-        self.told |= news;
+    /// True if the queue has messages and the scheduler has no signal of it yet. Then the caller sends that signal.
+    pub fn signal_filled(&mut self) -> bool {
+        let news = !self.signalled && !self.items.is_empty() && !self.closed;
+        self.signalled |= news;
         news
     }
 
-    /// Moves up to `most` messages into the consumer's hand. True if the first is not the one that was given back last time.
-    pub fn take(&mut self, most: usize, hand: &mut VecDeque<M>) -> bool {
+    /// Moves up to `limit` messages into the hand of the consumer. True if the first is not the one that was given back last time.
+    pub fn take(&mut self, limit: usize, hand: &mut VecDeque<M>) -> bool {
         debug_assert!(hand.is_empty() && self.held == 0, "one turn at a time");
-        if self.items.len() <= most {
+        if self.items.len() <= limit {
             self.held = self.items.len();
             core::mem::swap(&mut self.items, hand);
         } else {
-            self.held = most;
-            hand.extend(self.items.drain(..most));
+            self.held = limit;
+            hand.extend(self.items.drain(..limit));
         }
         core::mem::take(&mut self.head_changed)
     }
 
-    /// The consumer's turn is over. What is left in its hand goes back to where it came from.
+    /// Ends a turn of the consumer. What is left in its hand goes back to the front of the queue.
     pub fn settle(&mut self, hand: &mut VecDeque<M>) -> Settled {
         self.counts.delivered += (self.held - hand.len()) as u64;
         self.held = 0;
         if self.closed {
             self.counts.dropped += hand.len() as u64;
-            self.gone.extend(hand.drain(..));
+            self.discarded.extend(hand.drain(..));
         }
         if !hand.is_empty() {
             if self.items.is_empty() {
@@ -329,31 +329,31 @@ impl<M: Clone> Queue<M> {
             self.trim();
         }
         let more = !self.items.is_empty();
-        self.told = or_planted!(more, "settle-stays-told" => true);
+        self.signalled = or_planted!(more, "settle-stays-signalled" => true);
         let roomy = or_planted!(self.take_wanted(), "wanted-cleared-quietly" => self.take_wanted() && false);
         self.check();
         Settled { more, roomy }
     }
 
-    /// Whether a producer that was turned away would now be let in.
+    /// Whether a producer that waits may put now.
     fn has_room(&self) -> bool {
         self.closed || self.depth() < self.capacity
     }
 
-    /// Messages were given back, or the capacity was lowered: the rule decides over what is too much.
+    /// Applies the policy to messages above the capacity, after some were given back or the capacity was lowered.
     fn trim(&mut self) {
         while self.items.len() > self.capacity {
             match self.policy {
-                // Held messages count here, so there is too much only if the capacity was lowered, and then it drains.
+                // Messages in the hand count here, so there are too many only if the capacity was lowered. Then the edge drains.
                 Policy::Block => break,
-                // To merge them takes a user's function, which is not called here. New ones are merged until it has drained.
+                // Merging calls user code, which is not allowed here. New messages are merged until the edge has drained.
                 Policy::Coalesce => break,
                 Policy::Drop => {
-                    self.gone.extend(self.items.pop_back());
+                    self.discarded.extend(self.items.pop_back());
                     self.counts.dropped += 1;
                 }
                 Policy::Latest => {
-                    self.gone.extend(self.items.pop_front());
+                    self.discarded.extend(self.items.pop_front());
                     self.counts.replaced += 1;
                     self.head_changed |= self.held == 0;
                 }
@@ -361,7 +361,7 @@ impl<M: Clone> Queue<M> {
         }
     }
 
-    /// So many may wait from now on. True if the producer waited and has room now.
+    /// Sets the capacity. True if the producer waited and has room now.
     ///
     /// # Panics
     /// If nothing fits.
@@ -375,19 +375,19 @@ impl<M: Clone> Queue<M> {
         self.take_wanted()
     }
 
-    /// Nobody will take from here again: what waits is dropped, and so is what comes. True if the producer waited.
+    /// The consumer has ended: drops the messages that wait, and all that come later. True if the producer waited.
     pub fn close(&mut self) -> bool {
         self.closed = true;
         self.counts.dropped += self.items.len() as u64;
-        self.gone.extend(self.items.drain(..));
+        self.discarded.extend(self.items.drain(..));
         self.check();
         self.take_wanted()
     }
 
-    /// Hands over what nobody gets, for an empty list that keeps its memory.
-    pub fn swap_gone(&mut self, empty: &mut Vec<M>) {
-        debug_assert!(empty.is_empty(), "what was handed over is dropped first");
-        core::mem::swap(&mut self.gone, empty);
+    /// Swaps the discarded messages for an empty list, whose memory is used again.
+    pub fn swap_discarded(&mut self, empty: &mut Vec<M>) {
+        debug_assert!(empty.is_empty(), "the list was emptied before");
+        core::mem::swap(&mut self.discarded, empty);
     }
 
     fn take_wanted(&mut self) -> bool {
@@ -398,7 +398,7 @@ impl<M: Clone> Queue<M> {
         roomy
     }
 
-    /// The law of this file, asserted also in release: it is five additions a turn.
+    /// Asserts the invariant of this file, also in release: it costs five additions a turn.
     fn check(&self) {
         let Counts { put, delivered, dropped, replaced, coalesced, .. } = self.counts;
         let fates = delivered + dropped + replaced + coalesced + self.depth() as u64;
@@ -406,7 +406,7 @@ impl<M: Clone> Queue<M> {
     }
 }
 
-/// Messages are added to a queue: those that are there at the end are counted, also if the next could not be copied because its `Clone` panicked.
+/// Counts the messages that were added to a queue, also if the `Clone` of the next one panicked.
 struct Counting<'a, M> {
     items: &'a mut VecDeque<M>,
     before: usize,
@@ -428,7 +428,7 @@ impl<M> Drop for Counting<'_, M> {
     }
 }
 
-/// The newest message of an edge, while others are merged into it.
+/// The newest message of an edge while others are merged into it.
 #[must_use = "the edge counts it as waiting until it is back"]
 pub struct Merging<M> {
     newest: M,
@@ -441,7 +441,7 @@ impl<M> Merging<M> {
         &mut self.newest
     }
 
-    /// Another one became part of it.
+    /// One more message was merged into it.
     pub fn merged(&mut self) {
         self.count += 1;
     }

@@ -1,6 +1,6 @@
-//! The life of a node.
+//! The states of a node.
 //!
-//! Room: state. An enum, and the one function that moves it.
+//! Room: state.
 //!
 //! ```text
 //!             Started            InputsEnded          Finished
@@ -14,14 +14,14 @@
 
 use core::fmt;
 
-/// Where a node stands.
+/// The state of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NodeState {
     /// Not started.
     Created,
     /// It has its turns.
     Running,
-    /// It stands still, but for control.
+    /// It has no turns, except for control messages.
     Paused,
     /// No more input comes; what it still emits is on its way.
     Ending,
@@ -33,18 +33,18 @@ pub enum NodeState {
     Stopped,
 }
 
-/// What happens to a node.
+/// An event of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// `on_start` was called.
     Started,
-    /// It was told to stand still.
+    /// It was paused.
     Paused,
-    /// It was told to go on.
+    /// It was resumed.
     Resumed,
-    /// No more input comes, or it was told to stop.
+    /// No more input comes, or it was stopped.
     InputsEnded,
-    /// It said its end, and all it emitted is accepted.
+    /// `on_end` was called, and all it emitted is accepted.
     Finished,
     /// It failed, and its error policy stops it.
     Broke,
@@ -55,9 +55,9 @@ pub enum Event {
 /// An event that cannot happen to a node in its state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IllegalMove {
-    /// Where the node stood.
+    /// The state of the node.
     pub from: NodeState,
-    /// What happened to it.
+    /// The event.
     pub event: Event,
 }
 
@@ -80,7 +80,7 @@ impl NodeState {
         })
     }
 
-    /// Nothing more will come from it.
+    /// Whether it has ended: it emits nothing more.
     pub const fn is_over(self) -> bool {
         matches!(self, NodeState::Ended | NodeState::Failed | NodeState::Stopped)
     }

@@ -1,8 +1,10 @@
-//! Moments of a flow.
+//! Points in the time of a flow.
+//!
+//! Room: values.
 
 use core::{fmt, ops::Add, time::Duration};
 
-/// A moment: how long the flow has been running.
+/// A point in time: how long the flow has been running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(u64);
 
@@ -22,7 +24,7 @@ impl Time {
         self.0
     }
 
-    /// How long after `earlier` this is; nothing if it is not.
+    /// How long after `earlier` this is; zero if it is not.
     pub const fn since(self, earlier: Time) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }

@@ -1,6 +1,8 @@
-//! Why a node waits: the true answer in one line.
+//! Why a node waits, in one line.
 //!
-//! Room: policy. A function of what the scheduler decides by.
+//! Room: decisions.
+//!
+//! The answer is computed from the state that the scheduler itself decides by.
 
 use alloc::{borrow::ToOwned, string::String, vec::Vec};
 use core::{fmt, time::Duration};
@@ -17,9 +19,9 @@ pub struct Full {
     pub depth: usize,
     /// How many fit.
     pub capacity: usize,
-    /// Who should take them.
+    /// The node that should take them.
     pub consumer: String,
-    /// Where that one stands.
+    /// The state of that node.
     pub consumer_state: NodeState,
 }
 
@@ -35,15 +37,15 @@ pub enum Waits {
     Room(Vec<Full>),
     /// A message failed and is tried again after this long.
     Retry(Duration),
-    /// It takes no input until something that it started, or a time it asked for, comes.
+    /// It takes no input until a task that it started is done, or a time that it asked for has come.
     Itself,
-    /// For messages.
+    /// It waits for messages.
     Input,
-    /// A source, for whoever wakes it or for its next tick.
+    /// A source that waits for its waker or its next tick.
     Outside,
-    /// For somebody to let it go on.
+    /// It is paused.
     Resume,
-    /// For nothing any more.
+    /// It waits for nothing: it has not started, or has ended.
     Nothing(NodeState),
 }
 
@@ -55,21 +57,21 @@ pub struct Why {
     pub node: String,
     /// What it waits for.
     pub waits: Waits,
-    /// Messages that wait for it are known to do so.
+    /// Messages wait at its inputs.
     pub has_input: bool,
-    /// What it waits for outside the graph, as it says.
+    /// What it waits for outside the graph, as the node reports.
     pub outside: Option<String>,
 }
 
 impl Full {
-    /// An edge, and who should take from it.
+    /// An edge and its consumer.
     pub fn new(edge: String, depth: usize, capacity: usize, consumer: String, consumer_state: NodeState) -> Self {
         Self { edge, depth, capacity, consumer, consumer_state }
     }
 }
 
 impl Core {
-    /// Why a node, which is called `id`, waits. `full`: edges it waits for room in, as far as it does.
+    /// Why a node waits. `id`: its name; `full`: the edges in which it waits for room.
     pub fn why(&self, node: u32, id: &str, full: Vec<Full>, now: Time) -> Why {
         let node = self.node(node);
         let has_input = node.has_input();
@@ -81,7 +83,9 @@ impl Core {
             NodeState::Paused => Waits::Resume,
             _ if node.blocked => Waits::Room(full),
             _ if node.has_turn_coming() => Waits::Turn,
-            _ if node.resting.is_some() => Waits::Retry(node.resting.map_or(Duration::ZERO, |until| until.since(now))),
+            _ if node.backoff_until.is_some() => {
+                Waits::Retry(node.backoff_until.map_or(Duration::ZERO, |until| until.since(now)))
+            }
             _ if !node.accepts => Waits::Itself,
             _ if node.facts.source => Waits::Outside,
             _ => Waits::Input,
@@ -91,7 +95,7 @@ impl Core {
 }
 
 impl Why {
-    /// With what the node itself says that it waits for, unless it is over or paused.
+    /// Adds what the node itself reports that it waits for, unless it is over or paused.
     #[must_use]
     pub fn with_outside(mut self, what: Option<String>) -> Self {
         let is_over = matches!(self.waits, Waits::Nothing(_) | Waits::Resume);

@@ -10,7 +10,7 @@ mod planting;
 
 /// Each planted bug, and the model that it must fail.
 const PLANTED: &[(&str, &str)] = &[
-    ("settle-stays-told", "nothing_is_lost_between_two_workers_at_an_edge_of_one"),
+    ("settle-stays-signalled", "nothing_is_lost_between_two_workers_at_an_edge_of_one"),
     ("wanted-cleared-quietly", "nothing_is_lost_between_two_workers_at_an_edge_of_one"),
     ("want-not-set", "nothing_is_lost_between_two_workers_at_an_edge_of_one"),
     ("merge-want-not-set", "a_merge_that_fails_waits_for_room_and_is_signalled"),

@@ -1,6 +1,6 @@
 //! An edge: a queue behind a lock, between one output and one input.
 //!
-//! Room: mechanism of the crate. Knows its queue and its number; knows nothing of bands, turns or threads.
+//! Room: driver. Knows its queue and its number; knows nothing of bands, turns and threads.
 
 use std::{
     any::Any,
@@ -19,7 +19,7 @@ use crate::{
 /// Merges a new payload into one that waits.
 pub(crate) type Merge<T> = Arc<dyn Fn(&mut T, &T) -> Result<(), NodeError> + Send + Sync>;
 
-/// What is needed to make an edge; the port that makes it knows the type.
+/// The settings of an edge. The port that makes the edge knows the type.
 #[derive(Clone)]
 pub(crate) struct EdgeSetup {
     /// Its number in the plan.
@@ -53,12 +53,12 @@ impl<T: Payload> Edge<T> {
     }
 
     pub(crate) fn queue(&self) -> MutexGuard<'_, Queue<Message<T>>> {
-        // A merge function that panics is caught; a poisoned lock tells nothing.
+        // A panic of a merge function is caught, so a poisoned lock is no problem.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Merges a payload into the newest message; whether it worked. A function that fails leaves what waits as it was: it says so to its users. One that
-    /// panics failed.
+    /// Merges a payload into the newest message. False if the function failed or panicked; a function that fails must leave the waiting message as it
+    /// was.
     fn add(&self, merging: &mut Merging<Message<T>>, new: &T) -> bool {
         let merge = self.merge.as_ref().expect("an edge that coalesces knows how");
         let done = matches!(catch_unwind(AssertUnwindSafe(|| merge(&mut merging.newest().payload, new))), Ok(Ok(())));
@@ -70,7 +70,7 @@ impl<T: Payload> Edge<T> {
 }
 
 impl<T: Payload> Edge<T> {
-    /// Puts as many of the first messages as it takes. What is left in `from` must wait. The lock is still held: the hot path takes it once.
+    /// Puts as many of the first messages as fit. The rest stays in `from`. Returns with the lock held: the hot path takes it once.
     pub(crate) fn put_all(&self, from: &mut VecDeque<Message<T>>) -> MutexGuard<'_, Queue<Message<T>>> {
         loop {
             let mut queue = self.queue();
@@ -92,7 +92,7 @@ impl<T: Payload> Edge<T> {
         }
     }
 
-    /// Puts copies of as many messages as it takes, from `at` on, which it moves. The lock is still held.
+    /// Puts copies of as many messages as fit, from `at` on, and advances `at`. Returns with the lock held.
     pub(crate) fn put_copies(&self, from: &VecDeque<Message<T>>, at: &mut usize) -> MutexGuard<'_, Queue<Message<T>>> {
         loop {
             let mut queue = self.queue();
@@ -114,7 +114,7 @@ impl<T: Payload> Edge<T> {
         }
     }
 
-    /// Puts a copy of one message. The lock is still held.
+    /// Puts a copy of one message. Returns with the lock held.
     pub(crate) fn put(&self, message: &Message<T>) -> (PutResult, MutexGuard<'_, Queue<Message<T>>>) {
         loop {
             let mut queue = self.queue();
@@ -131,7 +131,7 @@ impl<T: Payload> Edge<T> {
     }
 }
 
-/// How an edge stands.
+/// The state of an edge.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EdgeState {
     pub(crate) counts: Counts,
@@ -141,15 +141,15 @@ pub(crate) struct EdgeState {
     pub(crate) wanted: bool,
 }
 
-/// An edge whose payload does not matter.
+/// An edge without its type.
 pub(crate) trait AnyEdge: Send + Sync {
     fn state(&self) -> EdgeState;
     /// True if the producer waited and has room now.
     fn set_capacity(&self, capacity: usize) -> bool;
     /// True if the producer waited.
     fn close(&self) -> bool;
-    /// Drops what nobody gets; without any lock held.
-    fn sweep(&self);
+    /// Drops discarded messages, without any lock held.
+    fn drop_discarded(&self);
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }
 
@@ -173,11 +173,11 @@ impl<T: Payload> AnyEdge for Edge<T> {
         self.queue().close()
     }
 
-    fn sweep(&self) {
-        let mut gone = Vec::new();
-        self.queue().swap_gone(&mut gone);
-        // Whoever ended the node is not to blame for a payload that panics.
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(gone)));
+    fn drop_discarded(&self) {
+        let mut discarded = Vec::new();
+        self.queue().swap_discarded(&mut discarded);
+        // A payload that panics must not hurt the caller, who only ended a node.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(discarded)));
     }
 
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {

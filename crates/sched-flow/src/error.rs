@@ -1,10 +1,10 @@
-//! What goes wrong inside a node, and what is done about it.
+//! Errors of a node, and the policies that apply to them.
 //!
-//! Room: vocabulary of the crate. Values only.
+//! Room: values.
 
 use std::{error::Error, fmt, sync::Arc, time::Duration};
 
-/// What a node's function returns if it failed. Any error becomes one, so `?` works; [`NodeError::msg`] makes one from words.
+/// The error of a node. Any error converts into it, so `?` works; [`NodeError::msg`] makes one from a text.
 ///
 /// ```
 /// use bursar::flow::{NodeError, NodeResult};
@@ -23,28 +23,28 @@ pub struct NodeError {
     about: About,
 }
 
-/// What an error says about its node.
+/// What an error is about.
 #[derive(PartialEq, Eq)]
 enum About {
     /// One call failed.
     Call,
     /// One record that came from outside is bad: its bytes, as far as they are known.
     Record(Vec<u8>),
-    /// It can do no more.
+    /// The node cannot continue.
     Node,
 }
 
-/// What a node's functions return.
+/// The result of a node's function.
 pub type NodeResult = Result<(), NodeError>;
 
 impl NodeError {
-    /// An error made of words.
+    /// An error from a text.
     pub fn msg(text: impl Into<String>) -> Self {
         Self { error: text.into().into(), about: About::Call }
     }
 
-    /// The same error, about one record that came from outside: a line that is no text, a connection that broke. The source itself is well. It is asked again
-    /// at once, not after a while, and a record that is gone is not tried again: of [`OnError::Retry`] counts what follows it.
+    /// Marks the error as one about a single record from outside: a line that is no text, a connection that broke. The source itself works. It is asked again
+    /// at once, without backoff. The record is not tried again: after [`OnError::Retry`] the policy that follows it applies.
     ///
     /// ```
     /// use bursar::flow::{NodeError, Out, Produced, Source};
@@ -107,21 +107,21 @@ impl NodeError {
         }
     }
 
-    /// The same error, with words before it: where it came from.
+    /// The same error with a prefix: where it came from.
     #[cfg(feature = "net")]
     pub(crate) fn said_of(self, what: impl fmt::Display) -> Self {
         Self { error: format!("{what}: {}", self.error).into(), about: self.about }
     }
 
-    /// The same error, of a node that can do no more: a file that is not there, a disk that is full, a program that is gone. [`NodeStats::failure`](crate::NodeStats::failure)
-    /// keeps the first. The node is stopped where its policy would only have skipped a message; one with dead letters goes on to bury what comes. What `on_start` returns is always such
-    /// an error, and stops the node.
+    /// Marks the error as one of a node that cannot continue: a file that does not exist, a disk that is full, a program that is gone. [`NodeStats::failure`](crate::NodeStats::failure)
+    /// keeps the first. The node is stopped where its policy would only skip a message; a node with dead letters goes on, and makes one of each message. An error of `on_start` is always
+    /// such an error, and stops the node.
     #[must_use = "it is returned, not changed"]
     pub fn for_good(self) -> Self {
         Self { about: About::Node, ..self }
     }
 
-    /// Whether the node can do no more, [as it says](Self::for_good).
+    /// Whether the node [cannot continue](Self::for_good).
     pub fn is_for_good(&self) -> bool {
         self.about == About::Node
     }
@@ -151,16 +151,16 @@ impl fmt::Debug for NodeError {
     }
 }
 
-/// What is done when a node's function fails or panics. What it emitted in the failed call is taken back in any case: a message is
-/// handled with all that comes of it, or fails with nothing.
+/// The error policy: what is done when a node's function fails or panics. What it emitted in the failed call is taken back in any case: a message is
+/// handled with all its output, or fails with none.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum OnError {
-    /// The message is gone, the error is counted, the node goes on.
+    /// The message is dropped, the error is counted, the node goes on.
     #[default]
     Skip,
-    /// The message is tried again, after a while. The ones behind it wait. So is a tick, or the end, of a node that is no source: there a node fails at what it gathered.
+    /// The message is tried again after a backoff. The ones behind it wait. A tick or an end that fails is tried again, too, except for sources.
     Retry(Retry),
-    /// The node is stopped. What comes for it is dropped, and counted as such. What feeds only such nodes has nothing left to do it for and ends, up to the sources, as after
+    /// The node is stopped. Messages for it are dropped, and counted so. A node that feeds only such nodes ends, too, up to the sources, as after
     /// [`Out::finish`](crate::Out::finish).
     StopNode,
     /// The whole graph is stopped without draining, and its run returns the error.
@@ -171,8 +171,8 @@ pub enum OnError {
 }
 
 impl OnError {
-    /// Whether what failed may leave by an output of its own.
-    pub(crate) fn buries(&self) -> bool {
+    /// Whether failed messages leave by an output `dead`.
+    pub(crate) fn has_dead_letters(&self) -> bool {
         match self {
             OnError::DeadLetter => true,
             OnError::Retry(retry) => *retry.then == OnError::DeadLetter,
@@ -198,7 +198,7 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// So many times after the first, with pauses that double from 10 ms up to 10 s; after that, the message is skipped.
+    /// Tries so many times after the first, with pauses that double from 10 ms up to 10 s; after that, the message is skipped.
     pub fn times(times: u32) -> Self {
         Self {
             times,
@@ -214,13 +214,13 @@ impl Retry {
         self
     }
 
-    /// No pause is longer than this.
+    /// The longest pause.
     pub fn at_most(mut self, longest: Duration) -> Self {
         self.longest = longest;
         self
     }
 
-    /// What is done when all tries failed. Another `Retry` means the end of it: `Skip`.
+    /// What is done when all tries failed. Another `Retry` means `Skip`.
     pub fn then(mut self, then: OnError) -> Self {
         self.then = Box::new(then);
         self
@@ -236,9 +236,9 @@ impl Retry {
 /// A message that could not be handled, as it leaves by the output `dead` of its node.
 #[derive(Clone, PartialEq, Eq)]
 pub struct DeadLetter<T> {
-    /// What it carried.
+    /// Its payload.
     pub payload: T,
-    /// What went wrong, the last time.
+    /// The last error.
     pub error: Arc<str>,
     /// How often it was tried.
     pub tries: u32,

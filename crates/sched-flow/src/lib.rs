@@ -1,9 +1,11 @@
-//! A dataflow graph: nodes with typed ports, edges with chosen backpressure, and bands of priority.
+//! A dataflow graph: nodes with typed ports, edges with a choice of backpressure, and priority bands.
 //!
-//! Room: scheduler. Who has the next turn, and what a full edge does, is decided by `policy-flow`, which has no clock and no thread; `drive/` has the threads
-//! and clocks, and asks it. `graph/` is what users build and what is checked before anything runs; `node/` and `edge.rs` carry the messages.
+//! Room: interface.
+//!
+//! `policy-flow` decides which node has the next turn and what a full edge does; it has no clock and no thread. `drive/` has the threads
+//! and clocks, and uses these decisions. `graph/` is what users build, and the checks before anything runs; `node/` and `edge.rs` carry the messages.
 #![forbid(unsafe_code)]
-// Models take the sources they are about by their paths: see `tests/loom/main.rs`.
+// Models include the source files that they check by path: see `tests/loom/main.rs`.
 #![cfg(not(loom))]
 
 mod drive;
@@ -24,7 +26,7 @@ pub use error::{DeadLetter, NodeError, NodeResult, OnError, Retry};
 pub use graph::{Connect, DEFAULT_CAPACITY, Graph, InPort, MAX_CAPACITY, NodeRef, OutPort, Problem, Problems};
 pub use harness::Harness;
 pub use message::{Control, Header, Kind, Message, Payload, Revealed, TraceId};
-pub use node::{AnyMessage, Context, Custody, Node, NodeSpec, Out, Ports, Schema, Source, Stage, WrongType};
+pub use node::{AnyMessage, Context, InFlight, Node, NodeSpec, Out, Ports, Schema, Source, Stage, WrongType};
 pub use nodes::*;
 pub use observe::{Call, Observer};
 pub use policy_flow::{Band, Full, Histogram, NodeState, Policy, Produced, PutResult, Time, Waits, Why};

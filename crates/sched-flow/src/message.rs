@@ -1,15 +1,15 @@
-//! What travels: a payload and its header.
+//! A message: a payload and its header.
 //!
-//! Room: vocabulary of the crate. Values only.
+//! Room: values.
 //!
 //! # Invariant
-//! A payload is never printed unless somebody asked: `Debug` of a message shows its header, and [`Message::reveal`] the rest.
+//! A payload is printed only on request: `Debug` of a message shows its header, and [`Message::reveal`] the rest.
 
 use std::fmt;
 
 pub(crate) use policy_flow::Time;
 
-/// What can travel along an edge: anything that can be cloned, sent and owned.
+/// The payload of a message: anything that can be cloned, sent and owned.
 ///
 /// A message is cloned once for every edge after the first that leaves its port, and for a retry. Put large payloads
 /// into an [`Arc`](std::sync::Arc).
@@ -18,16 +18,16 @@ pub trait Payload: Clone + Send + 'static {}
 impl<T: Clone + Send + 'static> Payload for T {}
 
 /// What a message is for.
-// As wide as its neighbours in a header, so that a header has no gaps and is copied by words.
+// As wide as the other fields of a header, so that a header has no padding and is copied by words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[repr(u64)]
 pub enum Kind {
-    /// It carries what the graph is there for.
+    /// It carries data.
     #[default]
     Data,
-    /// It steers nodes.
+    /// It controls nodes.
     Control,
-    /// It tells of a failure.
+    /// It reports a failure.
     Error,
 }
 
@@ -41,14 +41,14 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Names everything that came of one message of a source.
+/// The id of a trace: of one message of a source, and of all that it caused.
 ///
-/// It follows the message: what a node emits while it handles a message has the trace id of that message.
+/// A node that handles a message emits with the trace id of that message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct TraceId(pub u64);
 
 impl TraceId {
-    /// Of a message that is not on its way yet. It gets its id when it is emitted.
+    /// No id. A message gets its id when it is emitted.
     pub const NONE: TraceId = TraceId(0);
 }
 
@@ -58,10 +58,10 @@ impl fmt::Display for TraceId {
     }
 }
 
-/// What goes with every payload.
+/// The header of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Header {
-    /// Which message of which source all this came from.
+    /// The trace: which message of a source caused it.
     pub trace: TraceId,
     /// When that message entered the flow.
     pub at: Time,
@@ -76,19 +76,19 @@ pub struct Header {
 ///
 /// let message = Message::new(String::from("secret"));
 /// assert_eq!(message.header.kind, Kind::Data);
-/// assert!(!format!("{message:?}").contains("secret")); // logs do not tell
+/// assert!(!format!("{message:?}").contains("secret")); // logs do not show it
 /// assert!(format!("{:?}", message.reveal()).contains("secret"));
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Message<T> {
-    /// Where it came from, and when.
+    /// Its origin, time and kind.
     pub header: Header,
     /// What it carries.
     pub payload: T,
 }
 
 impl<T> Message<T> {
-    /// A message of data. Its trace id and time are given to it when it is emitted.
+    /// A message of data. It gets its trace id and time when it is emitted.
     pub const fn new(payload: T) -> Self {
         Self::of(Kind::Data, payload)
     }
@@ -126,15 +126,15 @@ impl<T: fmt::Debug> fmt::Debug for Revealed<'_, T> {
     }
 }
 
-/// What the input `control` understands, which every node has.
+/// A message for the input `control`, which every node has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Control {
-    /// The node takes no more input and ends as if it had been told that none comes: a source ends its stream.
+    /// The node takes no more input and ends; a source ends its stream.
     Stop,
-    /// The node stands still, but for control. What waits for it keeps waiting.
+    /// The node is paused. It still gets control messages; all others wait.
     Pause,
-    /// It goes on.
+    /// The node is resumed.
     Resume,
 }
 

@@ -1,10 +1,10 @@
-//! Counts as the text that Prometheus and its kin collect.
+//! The counters in the text format of Prometheus.
 //!
-//! Room: vocabulary of the crate, pure: [`Stats`] in, text out.
+//! Room: surface. Knows [`Stats`] and the text format; knows nothing of running flows.
 //!
 //! # Invariant
-//! Whatever nodes and edges are called, a line is one sample: names only occur as label values, and those are escaped.
-//! A name is looked up in all lines of a metric together, as the format demands.
+//! A line is one sample, whatever the names of nodes and edges: names are only label values, and those are escaped.
+//! All lines of a metric stand together, as the format demands.
 
 use std::{fmt::Write, time::Duration};
 
@@ -32,7 +32,7 @@ const LATENCIES: [(&str, Duration); 15] = [
 ];
 
 impl Stats {
-    /// All counts in the text format of Prometheus: gauges and counters of edges, counters and a histogram of latencies of nodes.
+    /// All counters in the text format of Prometheus: gauges and counters of edges, counters and a histogram of latencies of nodes.
     ///
     /// ```
     /// use bursar::flow::{Flow, Graph, from_iter, sink};
@@ -49,7 +49,7 @@ impl Stats {
         let mut text = Exposition { text: String::new(), flow: self.name.clone() };
         text.edges("depth", "gauge", "Messages that wait on an edge.", self, |edge| edge.depth as u64);
         text.edges("capacity", "gauge", "How many messages may wait on an edge.", self, |edge| edge.capacity as u64);
-        text.head("flow_edge_messages_total", "counter", "Messages that left an edge, by what became of them.");
+        text.head("flow_edge_messages_total", "counter", "Messages that left an edge, by result.");
         for edge in &self.edges {
             let EdgeStats { id, delivered, dropped, replaced, coalesced, .. } = edge;
             let results =
@@ -65,8 +65,8 @@ impl Stats {
         text.nodes("emitted_total", "Messages that a node emitted.", self, |node| node.emitted);
         text.nodes("errors_total", "Calls of a node that failed.", self, |node| node.errors);
         text.nodes("retries_total", "Messages that a node was given again.", self, |node| node.retries);
-        text.nodes("lost_total", "Messages that a node took and that came to nothing.", self, |node| node.lost);
-        text.nodes("unwanted_total", "Messages that nothing wanted.", self, |node| node.unwanted);
+        text.nodes("lost_total", "Messages that a node took and lost.", self, |node| node.lost);
+        text.nodes("unwanted_total", "Messages that a node took and did not need.", self, |node| node.unwanted);
         let help = "Messages that a node emitted to an output without an edge.";
         text.nodes("unconnected_total", help, self, |node| node.unconnected);
         text.nodes("busy_seconds_total", "How long a node ran.", self, |node| node.busy.as_secs_f64());
@@ -78,7 +78,7 @@ impl Stats {
     }
 }
 
-/// What Prometheus reads; every sample says of which flow it is.
+/// The text for Prometheus. Every sample has the name of its flow.
 struct Exposition {
     text: String,
     flow: String,
@@ -185,7 +185,7 @@ flow_edge_depth{flow="x",edge="a:out->b:in"} 2
 # HELP flow_edge_capacity How many messages may wait on an edge.
 # TYPE flow_edge_capacity gauge
 flow_edge_capacity{flow="x",edge="a:out->b:in"} 64
-# HELP flow_edge_messages_total Messages that left an edge, by what became of them.
+# HELP flow_edge_messages_total Messages that left an edge, by result.
 # TYPE flow_edge_messages_total counter
 flow_edge_messages_total{flow="x",edge="a:out->b:in",result="delivered"} 4
 flow_edge_messages_total{flow="x",edge="a:out->b:in",result="dropped"} 1
@@ -209,10 +209,10 @@ flow_node_errors_total{flow="x",node="a \"b\"\\\n"} 1
 # HELP flow_node_retries_total Messages that a node was given again.
 # TYPE flow_node_retries_total counter
 flow_node_retries_total{flow="x",node="a \"b\"\\\n"} 2
-# HELP flow_node_lost_total Messages that a node took and that came to nothing.
+# HELP flow_node_lost_total Messages that a node took and lost.
 # TYPE flow_node_lost_total counter
 flow_node_lost_total{flow="x",node="a \"b\"\\\n"} 4
-# HELP flow_node_unwanted_total Messages that nothing wanted.
+# HELP flow_node_unwanted_total Messages that a node took and did not need.
 # TYPE flow_node_unwanted_total counter
 flow_node_unwanted_total{flow="x",node="a \"b\"\\\n"} 7
 # HELP flow_node_unconnected_total Messages that a node emitted to an output without an edge.

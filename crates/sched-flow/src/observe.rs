@@ -1,6 +1,8 @@
-//! Hooks for those who watch: logs, traces, metrics.
+//! Observers: hooks for logs, traces and metrics.
 //!
-//! Room: vocabulary of the crate. The flow calls, the observer must not wait.
+//! Room: interface.
+//!
+//! The flow calls the observer on its own threads, so the observer must not block.
 
 use crate::{
     error::NodeError,
@@ -17,7 +19,7 @@ pub struct Call<'a> {
     pub name: &'static str,
     /// The input, if it is a message.
     pub port: Option<&'a str>,
-    /// Whose message it is; [`TraceId::NONE`] for other calls.
+    /// The trace of the message; [`TraceId::NONE`] for other calls.
     pub trace: TraceId,
     /// The kind of the message.
     pub kind: Kind,
@@ -38,34 +40,34 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Is told what happens in a flow, on the thread where it happens. Without an observer nothing of this is computed.
+/// Is called for the events of a flow, on the thread of each event. Without an observer none of this is computed.
 pub trait Observer: Send + Sync + 'static {
-    /// A flow begins: its nodes are started next. Told on the thread that runs it.
+    /// A flow begins: its nodes are started next. Called on the thread that runs it.
     fn flow_began(&self, flow: &str) {
         let _ = flow;
     }
 
-    /// The flow has ended: its nodes were stopped. Told on the same thread.
+    /// The flow has ended: its nodes were stopped. Called on the same thread.
     fn flow_ended(&self, flow: &str) {
         let _ = flow;
     }
 
-    /// So many messages were put on an edge, at the end of a turn of its producer.
+    /// Messages were put on an edge, at the end of a turn of its producer.
     fn enqueued(&self, edge: &str, messages: usize) {
         let _ = (edge, messages);
     }
 
-    /// So many messages were taken from an edge, at the beginning of a turn of its consumer. What the turn does not come to goes back.
+    /// Messages were taken from an edge, at the beginning of a turn of its consumer. Those that the turn does not handle go back.
     fn dequeued(&self, edge: &str, messages: usize) {
         let _ = (edge, messages);
     }
 
-    /// A node is being called.
+    /// A call of a node begins.
     fn call_began(&self, call: &Call<'_>) {
         let _ = call;
     }
 
-    /// The call is over. One that panics is told of by [`failed`](Self::failed) only.
+    /// The call is over. After a panic only [`failed`](Self::failed) is called.
     fn call_ended(&self, call: &Call<'_>, error: Option<&NodeError>) {
         let _ = (call, error);
     }

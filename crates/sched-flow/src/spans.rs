@@ -1,6 +1,6 @@
 //! Calls of nodes as spans of the `tracing` crate.
 //!
-//! Room: vocabulary of the crate. Tells; decides nothing.
+//! Room: surface.
 //!
 //! # Invariants
 //! - A span is entered when its call begins and left when it ends, on the thread of the call, so what a node logs is inside it.
@@ -8,8 +8,8 @@
 //!
 //! # Why the first holds
 //! A call stays on its thread, and a node has one call at a time. Calls of different nodes may overlap on a thread, since a fiber may wait in
-//! one; so entered spans are kept by node, not in a stack. A failure is told inside the span of its call and leaves it, also where a panic
-//! skipped the end of the call; a span that was left behind all the same is left when its node is called next.
+//! one; so entered spans are kept by node, not in a stack. A failure is reported inside the span of its call and leaves it, also where a panic
+//! skipped the end of the call. A span that is still entered is left when its node is called next.
 
 use std::cell::RefCell;
 
@@ -20,7 +20,7 @@ use crate::{
     observe::{Call, Observer},
 };
 
-/// Writes a span for each call of a node, and an event for each failure; one round the whole flow (`flow`), on the thread that runs it; and short ones where messages are put on an edge and taken from
+/// Writes a span for each call of a node, and an event for each failure; one around the whole flow (`flow`), on the thread that runs it; and short ones where messages are put on an edge and taken from
 /// it (`enqueue`, `dequeue`, with `edge` and `messages`).
 ///
 /// The target is `flow`, the level of spans is `DEBUG`, that of failures `ERROR`. Fields of a span: `node`, `call` (`on_message`, `on_tick`…), and
@@ -40,7 +40,7 @@ use crate::{
 pub struct TracingObserver(());
 
 impl TracingObserver {
-    /// One that tells whoever subscribes.
+    /// An observer for the subscribers of `tracing`.
     pub fn new() -> Self {
         Self(())
     }
@@ -56,7 +56,7 @@ thread_local! {
     static OPEN: RefCell<Vec<Open>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Takes the span of a node's call out; dropped, it is left. A thread that is ending has none.
+/// Removes the span of a node's call; it is left when it is dropped. A thread that is ending has none.
 fn take(node: &str) -> Option<Open> {
     OPEN.try_with(|open| {
         let mut open = open.borrow_mut();
@@ -109,7 +109,7 @@ impl Observer for TracingObserver {
     }
 
     fn call_ended(&self, call: &Call<'_>, error: Option<&NodeError>) {
-        // If it failed, that is told next, inside.
+        // If it failed, that is reported next, inside the span.
         if error.is_none() {
             drop(take(call.node));
         }
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
     use crate::{Flow, Graph, NodeError, from_iter, source, try_sink};
 
-    /// Writes down what it is told, a line each.
+    /// Records spans and events, one line each.
     #[derive(Clone, Default)]
     struct Scribe(Arc<Mutex<Vec<String>>>);
 
@@ -183,7 +183,7 @@ mod tests {
         }
     }
 
-    fn told(graph: Graph) -> Vec<String> {
+    fn recorded(graph: Graph) -> Vec<String> {
         let scribe = Scribe::default();
         let flow = Flow::builder().register(graph).virtual_time().observer(TracingObserver::new()).build().unwrap();
         tracing::subscriber::with_default(scribe.clone(), || flow.run().unwrap());
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_message_is_a_span_with_node_port_trace_and_kind_but_without_its_payload() {
-        let lines = told(secrets(|_| Ok(())));
+        let lines = recorded(secrets(|_| Ok(())));
         let span = r#"span call node="out" call="on_message" port="in" trace=0000010000000000 kind=data"#;
         let at = lines.iter().position(|line| line == span).unwrap_or_else(|| panic!("{span} is not in {lines:#?}"));
         assert_eq!(lines[at + 1..at + 3], ["enter", "exit"]);
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn a_failure_is_an_event_inside_its_span() {
         for panics in [false, true] {
-            let lines = told(secrets(move |_| {
+            let lines = recorded(secrets(move |_| {
                 assert!(!panics, "no");
                 Err(NodeError::msg("no"))
             }));
@@ -227,9 +227,9 @@ mod tests {
 
     #[test]
     fn a_flow_and_what_is_put_on_its_edges_and_taken_are_spans() {
-        let lines = told(secrets(|_| Ok(())));
+        let lines = recorded(secrets(|_| Ok(())));
         assert_eq!(lines[..2], [r#"span flow flow="secrets""#, "enter"], "{lines:#?}");
-        assert_eq!(lines.last().map(String::as_str), Some("exit"), "round everything");
+        assert_eq!(lines.last().map(String::as_str), Some("exit"), "around everything");
         let at = |span: &str| {
             let at =
                 lines.iter().position(|line| line == span).unwrap_or_else(|| panic!("{span} is not in {lines:#?}"));
@@ -255,7 +255,7 @@ mod tests {
         let clock = graph.add("clock", source(ask).tick(Duration::from_millis(10)));
         let out = graph.add("out", crate::sink(|_: i32| ()));
         graph.connect(&clock, &out);
-        let ticks = told(graph).iter().filter(|line| *line == r#"span call node="clock" call="on_tick""#).count();
+        let ticks = recorded(graph).iter().filter(|line| *line == r#"span call node="clock" call="on_tick""#).count();
         assert_eq!(ticks, 3);
     }
 }

@@ -1,18 +1,18 @@
-//! What is counted, as users see it.
+//! The statistics of a flow, as users see them.
 //!
-//! Room: vocabulary of the crate. Values only.
+//! Room: values.
 
 use std::time::Duration;
 
 use policy_flow::{Band, Histogram, NodeState, Policy};
 
-/// A node, counted.
+/// The counters of a node.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct NodeStats {
     /// Its name in the graph.
     pub id: String,
-    /// Where it stands.
+    /// Its state.
     pub state: NodeState,
     /// Messages it handled; of a source, how often it was asked.
     pub messages: u64,
@@ -22,15 +22,15 @@ pub struct NodeStats {
     pub errors: u64,
     /// Failed messages that were tried again.
     pub retries: u64,
-    /// Messages it took that came to nothing, [as it says](crate::Out::lose), or that it still [had](Self::held) when the flow was over: on their edge they are delivered.
+    /// Messages it took and [lost](crate::Out::lose), or still [held](Self::held) when the flow was over. On their edge they count as delivered.
     pub lost: u64,
-    /// Messages it took that nothing wanted, [as it says](crate::Out::decline): on their edge they are delivered.
+    /// Messages it took and did not need ([`Out::decline`](crate::Out::decline)). On their edge they count as delivered.
     pub unwanted: u64,
     /// Messages it emitted to an output without an edge.
     pub unconnected: u64,
-    /// Messages that failed and were not tried again: given up, or made a dead letter, which is another message. On their edge they are delivered.
+    /// Messages that failed and were not tried again: skipped, or turned into a dead letter, which is another message. On their edge they count as delivered.
     pub failed: u64,
-    /// Messages it took and has not finished with, [as it says](crate::Custody). When the flow is over there are none: they are lost.
+    /// Messages it took and has not finished with ([`InFlight`](crate::InFlight)). When the flow is over there are none: they are lost.
     pub held: u64,
     /// Ticks it was given.
     pub ticks: u64,
@@ -42,13 +42,13 @@ pub struct NodeStats {
     pub busy: Duration,
     /// How long a message took: turns, divided by their messages.
     pub latency: Histogram,
-    /// What it failed with last.
+    /// Its last error.
     pub last_error: Option<String>,
-    /// Why it could do no more, or was stopped: the first cause.
+    /// Why it failed for good, or was stopped: the first cause.
     pub failure: Option<String>,
 }
 
-/// An edge, counted. `put = delivered + dropped + replaced + coalesced + depth`.
+/// The counters of an edge. `put = delivered + dropped + replaced + coalesced + depth`.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct EdgeStats {
@@ -58,7 +58,7 @@ pub struct EdgeStats {
     pub capacity: usize,
     /// How many wait.
     pub depth: usize,
-    /// The most that ever waited.
+    /// The largest depth so far.
     pub peak: usize,
     /// Its priority.
     pub priority: i32,
@@ -66,9 +66,9 @@ pub struct EdgeStats {
     pub band: Band,
     /// What it does when it is full.
     pub policy: Policy,
-    /// Messages whose fate was decided.
+    /// Messages that were accepted, dropped or merged.
     pub put: u64,
-    /// Messages that were handled, or given up by the error policy of the consumer.
+    /// Messages that were handled, or failed for good at the consumer.
     pub delivered: u64,
     /// New messages that were dropped.
     pub dropped: u64,
@@ -82,7 +82,7 @@ pub struct EdgeStats {
     pub blocked: bool,
 }
 
-/// A flow, counted.
+/// The counters of a flow.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Stats {

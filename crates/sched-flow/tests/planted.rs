@@ -10,8 +10,8 @@ mod planting;
 
 /// Each planted bug, and the model that it must fail.
 const PLANTED: &[(&str, &str)] = &[
-    ("sleeps-uncounted", "whoever_sleeps_is_rung_when_there_is_something_to_do"),
-    ("keeper-stays", "a_time_is_watched_again_after_the_one_who_did_was_rung"),
+    ("sleeps-uncounted", "a_sleeping_worker_is_woken_when_there_is_work"),
+    ("wakeup-time-stays", "a_time_is_waited_for_again_after_its_waiter_was_woken"),
 ];
 
 #[test]

@@ -45,7 +45,7 @@ impl Stage for Moody {
     }
 }
 
-/// Everything at once: all policies, errors, ticks, tasks, a circle.
+/// Everything at once: all policies, errors, ticks, tasks, a cycle.
 fn everything() -> Graph {
     let mut graph = Graph::new("soak");
     let mut count = 0u64;
@@ -58,10 +58,10 @@ fn everything() -> Graph {
     );
     let retry = Retry::times(2).backoff(Duration::from_micros(50)).at_most(Duration::from_micros(50));
     let policies = [OnError::Skip, OnError::Retry(retry.then(OnError::DeadLetter)), OnError::DeadLetter];
-    let grave = graph.add("grave", sink(|_: DeadLetter<String>| ()));
+    let dead_letters = graph.add("dead_letters", sink(|_: DeadLetter<String>| ()));
     for (number, policy) in [Policy::Block, Policy::Drop, Policy::Latest].into_iter().enumerate() {
         let on_error = policies[number].clone();
-        let buries = on_error != OnError::Skip;
+        let has_dead_letters = on_error != OnError::Skip;
         let moody = NodeSpec::stage(Moody { count: 0 }).tick(Duration::from_millis(5)).on_error(on_error);
         let moody = graph.add(format!("moody-{number}"), moody);
         let out = graph.add(format!("out-{number}"), sink(|_: String| ()));
@@ -73,8 +73,8 @@ fn everything() -> Graph {
             waiting.push_str(new);
             Ok(())
         });
-        if buries {
-            graph.connect(moody.out("dead"), &grave).capacity(4);
+        if has_dead_letters {
+            graph.connect(moody.out("dead"), &dead_letters).capacity(4);
         }
     }
     let round = graph.add(

@@ -84,7 +84,7 @@ fn every_span_is_left_on_its_thread_even_if_calls_overlap_wait_and_fail() {
     const CHAINS: u64 = 4;
     const MESSAGES: u64 = 200;
     let census = Census::default();
-    tracing::subscriber::set_global_default(census.clone()).expect("nobody else is in this binary");
+    tracing::subscriber::set_global_default(census.clone()).expect("this binary has no other subscriber");
     let mut graph = Graph::new("overlap");
     for chain in 0..CHAINS {
         let numbers = graph.add(format!("numbers-{chain}"), from_iter(0..MESSAGES));

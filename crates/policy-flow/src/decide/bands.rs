@@ -1,38 +1,38 @@
-//! Who is next among bands, and inside a band.
+//! Run queues: which band is next, and which node inside a band.
 //!
 //! Room: decisions.
 //!
 //! # Invariant
 //! While all bands have something to do they get turns in exactly their shares, over every cycle. While control has something to do, no two turns of other
-//! bands follow each other. Inside a band, nodes take turns.
+//! bands follow each other. Inside a band, nodes are served round-robin.
 //!
 //! # Why it holds
 //! Control has at least half of all turns. So the cycle can begin with control and put every turn of another band behind one of control's: with 4:2:1 it is
-//! C H C N C H C. Where a band is missing, its places are passed over; and after a turn of another band control comes first in any case, which in a full
-//! cycle it does anyway.
+//! C H C N C H C. A band that is empty is passed over. After a turn of another band control comes first in any case; in a full cycle it does so
+//! anyway.
 //!
 //! # Rejected
-//! Smooth weighted round-robin over all three: with 2:1:1 it puts the other two side by side, and control, which comes first between them, gets a turn too many.
+//! Smooth weighted round-robin over all three. With 2:1:1 it puts the other two side by side; control, which comes first between them, gets a turn too many.
 
 use alloc::{collections::VecDeque, vec::Vec};
 
 use super::Core;
 use crate::policy::Band;
 
-/// Rings of nodes that wait for a turn.
+/// Run queues of nodes that wait for a turn, one for each band.
 #[derive(Debug)]
 pub(crate) struct Bands {
-    rings: [VecDeque<u32>; 3],
+    queues: [VecDeque<u32>; 3],
     cycle: Vec<Band>,
     at: usize,
     control_was_last: bool,
 }
 
-/// The cycle of shares: control's turns, and behind some of them, evenly spread, one of another band.
+/// The cycle of shares: the turns of control, and behind some of them, evenly spread, one of another band.
 fn cycle([control, high, normal]: [u32; 3]) -> Vec<Band> {
     let others = high + normal;
     let mut cycle = Vec::with_capacity((control + others) as usize);
-    let mut due = 0; // of high, in parts of all others'; high is the more urgent
+    let mut due = 0; // of high, in parts of both other bands; on a tie high comes first
     for turn in 0..control {
         cycle.push(Band::Control);
         let so_far = |turns: u32| (u64::from(turns) * u64::from(others)).div_ceil(u64::from(control));
@@ -51,23 +51,23 @@ impl Bands {
     /// If a share is 0, or control has less than half: the settings were checked before.
     pub(crate) fn new(shares: [u32; 3]) -> Self {
         assert!(shares.iter().all(|share| *share > 0) && shares[0] >= shares[1] + shares[2], "checked before");
-        Self { rings: Default::default(), cycle: cycle(shares), at: 0, control_was_last: false }
+        Self { queues: Default::default(), cycle: cycle(shares), at: 0, control_was_last: false }
     }
 
     pub(crate) fn push(&mut self, band: Band, node: u32) {
-        self.rings[band as usize].push_back(node);
+        self.queues[band as usize].push_back(node);
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.rings.iter().all(VecDeque::is_empty)
+        self.queues.iter().all(VecDeque::is_empty)
     }
 
-    /// The next turn. `stale` says of a node whether it lost its reason to be in that ring meanwhile; such are let go.
+    /// The next turn. `stale` says whether a node has nothing to do in that band any more; such nodes leave the queue.
     pub(crate) fn pop(&mut self, mut stale: impl FnMut(Band, u32) -> bool) -> Option<(Band, u32)> {
         loop {
             let (band, at) = self.next()?;
-            let node = self.rings[band as usize].pop_front()?;
-            // Whoever is let go has cost nobody a turn.
+            let node = self.queues[band as usize].pop_front()?;
+            // A stale node costs no turn.
             if !stale(band, node) {
                 self.at = at;
                 self.control_was_last = band == Band::Control;
@@ -76,9 +76,9 @@ impl Bands {
         }
     }
 
-    /// The band whose turn it is, and where the cycle stands after that.
+    /// The band whose turn it is, and the position in the cycle after it.
     fn next(&self) -> Option<(Band, usize)> {
-        let has = |band: Band| !self.rings[band as usize].is_empty();
+        let has = |band: Band| !self.queues[band as usize].is_empty();
         let after = |at: usize| if at + 1 == self.cycle.len() { 0 } else { at + 1 };
         if has(Band::Control) && !self.control_was_last {
             let in_place = self.cycle[self.at] == Band::Control;
@@ -97,7 +97,7 @@ impl Bands {
 }
 
 impl Core {
-    /// The edge is of another band from now on.
+    /// Moves an edge to another band.
     pub fn set_band(&mut self, edge: u32, band: Band) {
         let core = &mut self.edges[edge as usize];
         let before = core::mem::replace(&mut core.band, band);
@@ -109,7 +109,7 @@ impl Core {
         let line = if core.facts.steers { &mut node.steer } else { &mut node.ready };
         line[before as usize].retain(|other| *other != edge);
         line[band as usize].push_back(edge);
-        self.place(target);
+        self.schedule(target);
     }
 }
 

@@ -1,18 +1,18 @@
-//! How a flow comes to its end: sources end, and nodes after them, when nothing more can come.
+//! How a flow ends: first the sources, then each node when no more input can come.
 //!
 //! Room: decisions.
 //!
 //! # Invariant
-//! A node's `on_end` comes after its last message, and before the end of whoever it feeds. A node in a circle ends only when the whole circle is quiet.
+//! `on_end` of a node comes after its last message, and before the end of the nodes that it feeds. A node in a cycle ends only when the whole cycle is quiet.
 //!
 //! # Why it holds
-//! Nodes that reach each other are one *group*. A group may end when all edges into it come from nodes that are over, and no member has anything to do
-//! or to wait for. Its members then end one after the other, in the order they were started, and the group is looked at anew after each: what one says
-//! at its end, the others still hear.
+//! Nodes that reach each other are one *group* (a strongly connected component). A group may end when all edges into it come from nodes that are over, and no member has anything to do
+//! or to wait for. Its members then end one after the other, in the order in which they were started. The group is checked again after each: the others still get
+//! what a member emits at its end.
 //!
-//! # The other way
-//! A node that wants no more says so, and ends as if its inputs had. One that failed takes no more either. A node all of whose edges lead to such nodes has nothing left to do it for, and is
-//! one of them: so the end comes to the sources. Edges to `control` count as edges: a node that steers goes on.
+//! # Upstream
+//! A node may finish: it takes no more input, and ends as if its inputs had ended. A node that failed takes no more either. A node all of whose edges lead to such nodes
+//! finishes, too. So the end travels up to the sources. Edges to `control` count as edges: a node that steers goes on.
 
 use alloc::{collections::VecDeque, vec, vec::Vec};
 
@@ -26,13 +26,13 @@ use crate::{
 pub(super) struct Group {
     /// In the order of starting.
     members: Vec<u32>,
-    /// What may still feed it: edges from outside whose source is not over, sources inside, and whoever keeps it open.
+    /// The number of things that may still feed it: edges from outside whose source is not over, sources inside, and `kept`.
     open: usize,
-    /// Nothing feeds it from outside, so it goes on until the flow is drained.
+    /// Nothing feeds it from outside, so it runs until the flow drains.
     kept: bool,
 }
 
-/// The groups, with what feeds them.
+/// The groups, with the number of their feeds.
 pub(super) fn groups(nodes: &[NodeFacts], edges: &[EdgeFacts], order: &[u32]) -> Vec<Group> {
     let count = nodes.iter().map(|node| node.group as usize + 1).max().unwrap_or(0);
     let mut groups: Vec<Group> = (0..count).map(|_| Group::default()).collect();
@@ -55,7 +55,7 @@ pub(super) fn groups(nodes: &[NodeFacts], edges: &[EdgeFacts], order: &[u32]) ->
     groups
 }
 
-/// Which nodes only steer: all their messages end in inputs called `control`. They keep no flow alive.
+/// Which nodes only steer: all their messages end in inputs called `control`. A flow does not wait for them.
 pub(super) fn steering(nodes: usize, edges: &[EdgeFacts], order: &[u32]) -> Vec<bool> {
     let mut outputs = vec![Vec::new(); nodes];
     edges.iter().for_each(|edge| outputs[edge.from as usize].push(edge));
@@ -65,7 +65,7 @@ pub(super) fn steering(nodes: usize, edges: &[EdgeFacts], order: &[u32]) -> Vec<
         steering[node as usize] =
             !outputs.is_empty() && outputs.iter().all(|edge| edge.steers || steering[edge.to as usize]);
     }
-    // If there is nothing else, they are what the flow is for.
+    // If there are no other nodes, the flow is about these.
     if steering.iter().all(|steers| *steers) {
         steering.fill(false);
     }
@@ -73,7 +73,7 @@ pub(super) fn steering(nodes: usize, edges: &[EdgeFacts], order: &[u32]) -> Vec<
 }
 
 impl Core {
-    /// A node has finished or failed: nothing comes from it any more, and nothing is taken.
+    /// A node has finished or failed: it emits and takes nothing more.
     pub(super) fn over(&mut self, index: u32, event: Event) {
         let node = &mut self.nodes[index as usize];
         if node.state.is_over() {
@@ -103,11 +103,11 @@ impl Core {
         }
         self.to_check.push_back(group);
         if event == Event::Broke {
-            self.finish(index); // what feeds only this node feeds nothing
+            self.finish(index); // a node that feeds only this one finishes, too
         }
     }
 
-    /// A node takes no more messages, other than those that steer it.
+    /// A node takes no more messages, except control messages.
     pub(super) fn forget_inputs(&mut self, index: u32) {
         let node = &mut self.nodes[index as usize];
         for line in &mut node.ready {
@@ -124,7 +124,7 @@ impl Core {
         }
     }
 
-    /// A node wants no more, or can take no more; neither does what feeds only it.
+    /// A node takes no more input. So do the nodes that feed only it.
     pub(super) fn finish(&mut self, index: u32) {
         let mut unwanted = vec![index];
         while let Some(index) = unwanted.pop() {
@@ -144,7 +144,7 @@ impl Core {
         }
     }
 
-    /// Groups that nothing feeds are no longer kept.
+    /// Groups that nothing feeds may end now.
     pub(super) fn release_groups(&mut self) {
         for (index, group) in self.groups.iter_mut().enumerate() {
             if core::mem::take(&mut group.kept) {
@@ -161,7 +161,7 @@ impl Core {
         }
     }
 
-    /// Ends whoever can end.
+    /// Ends the nodes that can end.
     pub(super) fn settle_ends(&mut self) {
         while let Some(index) = self.to_check.pop_front() {
             let group = &self.groups[index as usize];
@@ -170,7 +170,7 @@ impl Core {
             }
             let quiet = |node: &u32| {
                 let node = &self.nodes[*node as usize];
-                // One that is ending is waited for.
+                // A node that is ending is waited for.
                 node.state.is_over() || (node.state != NodeState::Ending && node.is_quiet())
             };
             if !group.members.iter().all(quiet) {
@@ -182,7 +182,7 @@ impl Core {
                 continue;
             }
             self.nodes[next as usize].moves(Event::InputsEnded);
-            self.place(next);
+            self.schedule(next);
             debug_assert!(
                 Band::ALL.iter().any(|band| self.nodes[next as usize].can_act(*band)),
                 "a node that is to end has its turn"

@@ -1,27 +1,30 @@
-//! Who has the next turn, and what it is for.
+//! The scheduler of a flow: which node has the next turn, and what the turn is for.
 //!
-//! Room: decisions. No clock, no thread, no message: time and reports come in, turns go out. Both drivers ask here, under one lock.
+//! Room: decisions. Knows times and reports; knows nothing of clocks, threads and messages.
+//!
+//! All workers of a flow use one [`Core`], under one lock.
 //!
 //! # Invariants
-//! A node has at most one turn at a time. A node that can do something has its place in the ring of that band, or is having a turn. A node that waits for
-//! room is not looked at before there is some. When nothing is in a ring, nothing can be done until a timer, a waker or a handle says so: nobody spins.
+//! A node has at most one turn at a time. A node that can do something is in the run queue of that band, or has a turn. A node that waits for
+//! room is in no run queue until there is some. When all run queues are empty, nothing can be done until a timer, a waker or a handle changes that: no worker spins.
 //!
 //! # Why no signal is lost
-//! A signal that an edge has something, or has room, may arrive while the node it is for has a turn. Such signals are kept (`ready`, `room_came`), and
-//! looked at when the turn is reported: a report never takes back what came during the turn. What the turn itself saw (`more`, `blocked`) was
-//! seen under the lock of the edge, where the other side sets its flag. Checked by `tests/loom/main.rs`.
+//! A signal that an edge has messages, or has room, may arrive while its node has a turn. The signal is kept (`ready`, `room_came`) and
+//! checked when the turn is reported: a report never removes what came during the turn. What the turn itself saw (`more`, `blocked`) it
+//! saw under the lock of the edge, where the other side sets its flag. Checked by `tests/loom/main.rs`.
 
 mod bands;
 mod ends;
+mod log;
 mod node;
-mod rush;
+mod outside;
+mod preempt;
 mod timers;
-mod told;
 
 #[cfg(test)]
 mod tests;
 
-use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
+use alloc::{collections::VecDeque, vec::Vec};
 
 use vocab::or_planted;
 
@@ -32,11 +35,11 @@ use crate::{
 };
 use bands::Bands;
 use ends::Group;
+pub use log::{Log, Produced};
 use node::{EdgeCore, Readiness};
 pub use node::{EdgeFacts, NodeCore, NodeFacts};
-use rush::Rush;
+use preempt::Preemption;
 use timers::Timers;
-pub use told::{Log, Produced};
 
 /// What a turn is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,20 +54,20 @@ pub enum Work {
     Tick,
     /// `on_wake`.
     Wake,
-    /// What was emitted and not accepted is tried again.
+    /// Messages that were emitted and not accepted are tried again.
     Flush,
     /// `on_end`.
     End,
 }
 
-/// Further edges of a turn: if the first has little, a node with many inputs need not come again for each.
+/// Further edges of a turn: a node with many inputs that have few messages each needs no turn for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Also {
+pub struct ExtraEdges {
     edges: [u32; 7],
     len: usize,
 }
 
-impl Also {
+impl ExtraEdges {
     fn fill(&mut self, line: &mut VecDeque<u32>) {
         while self.len < self.edges.len()
             && let Some(edge) = line.pop_front()
@@ -74,7 +77,7 @@ impl Also {
         }
     }
 
-    /// Their numbers.
+    /// The numbers of the edges.
     #[inline]
     pub fn edges(&self) -> &[u32] {
         &self.edges[..self.len]
@@ -85,53 +88,53 @@ impl Also {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "a turn that is not reported keeps its node busy for ever"]
 pub struct Turn {
-    /// Whose turn it is.
+    /// The node.
     pub node: u32,
-    /// Of which band.
+    /// Its band.
     pub band: Band,
     /// What it is for.
     pub work: Work,
-    /// Served after the first edge, while the budget lasts.
-    pub also: Also,
-    /// At most so many messages.
+    /// Edges that are served after the first, while the budget lasts.
+    pub extra: ExtraEdges,
+    /// The limit of messages.
     pub budget: u32,
 }
 
-/// What is to be done now.
+/// What a worker does next.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Pick {
-    /// This turn is to be given.
+    /// It gives this turn.
     Turn(Turn),
-    /// Nothing until then, or until somebody says so.
+    /// Nothing until that time, or until it is woken.
     Idle(Option<Time>),
-    /// Nothing ever again: nodes may be stopped.
+    /// Nothing any more: the nodes can be stopped.
     Over,
 }
 
-/// What a turn came to.
+/// The outcome of a turn.
 #[derive(Debug, Clone, Copy)]
 pub struct Outcome {
     /// The work was not begun, because there was no room.
     pub refused: bool,
     /// More waits on the edge that was served.
     pub more: bool,
-    /// So many of the further edges were served, too.
-    pub also: usize,
-    /// What was emitted does not fit, or nothing more would.
+    /// So many of the further edges were served.
+    pub extra_served: usize,
+    /// The emitted messages do not fit, or no more would.
     pub blocked: bool,
-    /// Something that was emitted is not accepted yet.
+    /// Some emitted messages are not accepted yet.
     pub unsent: bool,
     /// The node takes another message.
     pub accepts: bool,
-    /// Nothing is under way inside the node.
+    /// The node has no work in progress.
     pub done: bool,
-    /// What the source said, if it was asked.
+    /// The answer of the source, if it was asked.
     pub produced: Option<Produced>,
-    /// A message failed and is tried again then.
-    pub rest_until: Option<Time>,
+    /// A call failed and is tried again at that time.
+    pub backoff_until: Option<Time>,
     /// The error policy stops the node.
     pub broke: bool,
-    /// It was told to stop, pause or go on.
+    /// A control message stopped, paused or resumed it.
     pub steered: Option<Event>,
     /// How long it took.
     pub took_nanos: u64,
@@ -142,13 +145,13 @@ impl Default for Outcome {
         Self {
             refused: false,
             more: false,
-            also: 0,
+            extra_served: 0,
             blocked: false,
             unsent: false,
             accepts: true,
             done: true,
             produced: None,
-            rest_until: None,
+            backoff_until: None,
             broke: false,
             steered: None,
             took_nanos: 0,
@@ -156,21 +159,21 @@ impl Default for Outcome {
     }
 }
 
-/// Where the whole flow stands.
+/// The state of the whole flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// Turns are given.
     Running,
-    /// No new messages; the rest by this time.
+    /// No new messages; those on their way have until this time.
     Draining(Time),
-    /// No more turns. True if nodes were left before their end: the time was over, or somebody could not wait.
+    /// No more turns.
     Halted {
-        /// Nodes were left before their end.
+        /// Some nodes had not ended: the time was over, or the flow was stopped at once.
         late: bool,
     },
 }
 
-/// The scheduler's mind.
+/// The scheduler of a flow.
 pub struct Core {
     nodes: Vec<NodeCore>,
     edges: Vec<EdgeCore>,
@@ -178,19 +181,19 @@ pub struct Core {
     bands: Bands,
     timers: Timers,
     phase: Phase,
-    /// So many nodes have a turn now.
+    /// The number of nodes that have a turn now.
     running: usize,
-    /// So many nodes, other than those that only steer, are not over.
+    /// The number of nodes that are not over, without those that only steer.
     alive: usize,
     /// Edges into nodes that are over, for the driver to close.
     to_close: Vec<u32>,
-    /// Groups to look at: their members may have ended.
+    /// Groups to check: their members may have ended.
     to_check: VecDeque<u32>,
-    rush: Rush,
+    preemption: Preemption,
 }
 
 impl Core {
-    /// A flow that has not begun. `order`: producers before consumers; `shares`: of the turns, for each band.
+    /// A flow that has not started. `order`: producers before consumers; `shares`: the turns of each band in a cycle.
     pub fn new(nodes: Vec<NodeFacts>, edges: Vec<EdgeFacts>, order: &[u32], shares: [u32; 3]) -> Self {
         let groups = ends::groups(&nodes, &edges, order);
         let steering = ends::steering(nodes.len(), &edges, order);
@@ -214,13 +217,13 @@ impl Core {
             alive,
             to_close: Vec::new(),
             to_check: VecDeque::new(),
-            rush: Rush::default(),
+            preemption: Preemption::default(),
         }
     }
 
-    // ---- what happens ----
+    // ---- events ----
 
-    /// `on_start` was called. If it failed and the policy says so, the node is over before it began.
+    /// `on_start` was called. If it failed and the policy says so, the node is over.
     pub fn started(&mut self, node: u32, outcome: &Outcome, log: &Log, now: Time) {
         self.running += 1;
         self.nodes[node as usize].running = true;
@@ -230,21 +233,21 @@ impl Core {
             self.nodes[node as usize].next_tick = Some(at);
             self.timers.push(at, node);
         }
-        // A start is reported as a turn that was for nothing else.
-        let turn = Turn { node, band: Band::Normal, work: Work::Flush, also: Also::default(), budget: 0 };
+        // A start is reported as a turn without other work.
+        let turn = Turn { node, band: Band::Normal, work: Work::Flush, extra: ExtraEdges::default(), budget: 0 };
         self.report(turn, outcome, log);
-        if let Some(event) = self.nodes[node as usize].early.take() {
+        if let Some(event) = self.nodes[node as usize].early_command.take() {
             self.command(node, event);
         }
     }
 
-    /// The edge has something, and had not.
+    /// The edge was empty and has messages.
     #[inline]
     pub fn filled(&mut self, edge: u32) {
         self.enqueue(edge, VecDeque::push_back);
     }
 
-    /// Gives an edge that has something its place among those of its target.
+    /// Puts an edge that has messages into the queue of its target.
     fn enqueue(&mut self, edge: u32, push: fn(&mut VecDeque<u32>, u32)) {
         let EdgeCore { facts, band, queued, .. } = &mut self.edges[edge as usize];
         if *queued {
@@ -259,12 +262,12 @@ impl Core {
         let line = if steers { &mut node.steer } else { &mut node.ready };
         push(&mut line[band as usize], edge);
         if band == Band::Control {
-            self.rush.control_came(self.running);
+            self.preemption.control_arrived(self.running);
         }
-        self.place_in(target, band);
+        self.schedule_in(target, band);
     }
 
-    /// The edge has room, and its producer waited.
+    /// The edge has room, and its producer waited for it.
     pub fn roomy(&mut self, edge: u32) {
         let source = self.edges[edge as usize].facts.from;
         let node = &mut self.nodes[source as usize];
@@ -273,92 +276,13 @@ impl Core {
         } else if node.blocked {
             node.blocked = false;
             node.flush = true;
-            self.place(source);
+            self.schedule(source);
         }
     }
 
-    /// Somebody used the waker of a node.
-    pub fn woken(&mut self, node: u32) {
-        // Also while it is being started: it may have given its waker away already.
-        if !self.nodes[node as usize].state.is_over() {
-            self.nodes[node as usize].woken = true;
-            if self.nodes[node as usize].facts.band == Band::Control {
-                self.rush.control_came(self.running);
-            }
-            self.place(node);
-        }
-    }
-
-    /// No more messages from outside; what is on its way has until then.
-    pub fn drain(&mut self, until: Time) {
-        if self.phase != Phase::Running {
-            return;
-        }
-        self.phase = Phase::Draining(until);
-        self.timers.push_bare(until);
-        for node in 0..self.nodes.len() as u32 {
-            // What stands still cannot drain.
-            self.steer(node, Event::Resumed);
-            if self.nodes[node as usize].facts.source {
-                self.steer(node, Event::InputsEnded);
-            }
-        }
-        self.release_groups();
-        self.settle_ends();
-    }
-
-    /// No more turns.
-    pub fn halt(&mut self) {
-        if !matches!(self.phase, Phase::Halted { .. }) {
-            self.phase = Phase::Halted { late: self.alive > 0 };
-        }
-    }
-
-    /// Somebody outside tells a node to stop, pause or go on.
-    pub fn command(&mut self, node: u32, event: Event) {
-        self.steer(node, event);
-        self.settle_ends();
-    }
-
-    /// A node is told to stop, pause or go on.
-    fn steer(&mut self, node: u32, event: Event) {
-        let core = &mut self.nodes[node as usize];
-        if core.state == NodeState::Created {
-            // Nothing undoes a stop.
-            if core.early != Some(Event::InputsEnded) {
-                core.early = Some(event);
-            }
-            return;
-        }
-        if core.state.is_over() {
-            return;
-        }
-        core.moves(event);
-        if event == Event::InputsEnded {
-            core.resting = None; // what it would have tried again is gone
-            self.forget_inputs(node);
-        }
-        self.place(node);
-        self.check_group_of(node);
-    }
-
-    /// A node was stopped: the last thing that happens to it.
-    pub fn stopped(&mut self, node: u32, log: &Log) {
-        let core = &mut self.nodes[node as usize];
-        core.moves(Event::Halted);
-        core.count(log, 0);
-    }
-
-    /// Something of a node failed outside its turns.
-    pub fn note_error(&mut self, node: u32, error: Arc<str>) {
-        let counts = &mut self.nodes[node as usize].counts;
-        counts.errors += 1;
-        counts.last_error = Some(error);
-    }
-
-    /// A turn is over.
+    /// Reports a turn that is over.
     pub fn report(&mut self, turn: Turn, outcome: &Outcome, log: &Log) {
-        let Turn { node: index, work, also, .. } = turn;
+        let Turn { node: index, work, extra, .. } = turn;
         self.running -= 1;
         log.filled.iter().for_each(|edge| self.filled(*edge));
         log.roomy.iter().for_each(|edge| self.roomy(*edge));
@@ -369,18 +293,18 @@ impl Core {
             false
         });
         node.count(log, outcome.took_nanos);
-        node.counts.turns += u64::from(turn.budget > 0); // a start is none
+        node.counts.turns += u64::from(turn.budget > 0); // a start is no turn
         node.accepts = outcome.accepts;
         node.done = outcome.done;
         node.blocked = outcome.blocked;
         node.flush = false;
-        // Room that came during the turn may have come after it was found missing.
+        // Room that came during the turn may have come after the turn found none.
         if or_planted!(core::mem::take(&mut node.room_came), "room-came-ignored" => false) && node.blocked {
             node.blocked = false;
             node.flush = true;
         }
-        if let Some(until) = outcome.rest_until {
-            node.resting = Some(until);
+        if let Some(until) = outcome.backoff_until {
+            node.backoff_until = Some(until);
             self.timers.push(until, index);
         }
         if let Some(at) = log.tick_at
@@ -391,10 +315,10 @@ impl Core {
         }
         let undone = outcome.refused;
         match work {
-            // What could not be begun is still to be done.
+            // Work that was refused is still to be done.
             Work::Tick => node.tick_due |= undone,
             Work::Wake => node.woken |= undone,
-            Work::End => node.end_said = !undone,
+            Work::End => node.end_called = !undone,
             _ => {}
         }
         if let Some(source) = &mut node.source {
@@ -402,7 +326,7 @@ impl Core {
                 (_, Some(Produced::More)) => *source = Readiness::Ready,
                 (_, Some(Produced::Idle)) => *source = Readiness::Idle,
                 (_, Some(Produced::End)) => node.moves(Event::InputsEnded),
-                // A source that was woken or had its tick may have something; one with a cadence had its chance.
+                // A source that was woken or had a tick may have messages. One with a cadence was asked in its tick.
                 (Work::Wake | Work::Tick, None) if !undone => *source = Readiness::Ready,
                 _ => {}
             }
@@ -411,8 +335,11 @@ impl Core {
             }
         }
         if let Work::Serve(edge) | Work::Steer(edge) = work {
-            // What was not come to keeps its place; what was served goes behind.
-            also.edges()[outcome.also..].iter().rev().for_each(|edge| self.enqueue(*edge, VecDeque::push_front));
+            // Edges that were not served keep their position; the others go to the back.
+            extra.edges()[outcome.extra_served..]
+                .iter()
+                .rev()
+                .for_each(|edge| self.enqueue(*edge, VecDeque::push_front));
             if undone {
                 self.enqueue(edge, VecDeque::push_front);
             } else if outcome.more {
@@ -430,7 +357,7 @@ impl Core {
             node.counts.failure.clone_from(&node.counts.last_error);
         }
         if outcome.broke && outcome.unsent && !node.state.is_over() {
-            // What it emitted before it failed gets through, as it would have a moment earlier.
+            // Messages that it emitted before it failed are still delivered.
             node.breaking = true;
             self.steer(index, Event::InputsEnded);
         } else if outcome.broke {
@@ -439,15 +366,15 @@ impl Core {
             let event = if node.breaking { Event::Broke } else { Event::Finished };
             self.over(index, event);
         } else {
-            self.place(index);
+            self.schedule(index);
         }
         self.check_group_of(index);
         self.settle_ends();
     }
 
-    // ---- what is decided ----
+    // ---- decisions ----
 
-    /// The next turn.
+    /// Picks the next turn.
     pub fn pick(&mut self, now: Time) -> Pick {
         if let Phase::Draining(until) = self.phase
             && now >= until
@@ -455,7 +382,7 @@ impl Core {
             self.phase = Phase::Halted { late: true };
         }
         if self.alive == 0 && self.phase == Phase::Running {
-            // Whoever only steers has nothing left to steer.
+            // Nodes that only steer have nothing left to steer.
             self.phase = Phase::Halted { late: false };
         }
         if let Phase::Draining(_) = self.phase
@@ -483,43 +410,43 @@ impl Core {
         if let Work::Serve(edge) | Work::Steer(edge) = work {
             self.edges[edge as usize].queued = false;
         }
-        let mut also = Also::default();
+        let mut extra = ExtraEdges::default();
         if let Work::Serve(_) = work {
-            also.fill(&mut node.ready[band as usize]);
-            also.edges().iter().for_each(|edge| self.edges[*edge as usize].queued = false);
+            extra.fill(&mut node.ready[band as usize]);
+            extra.edges().iter().for_each(|edge| self.edges[*edge as usize].queued = false);
         }
         node.running = true;
         node.room_came = false;
         self.running += 1;
-        self.rush.turn_given(band == Band::Control);
-        Pick::Turn(Turn { node: index, band, work, also, budget: node.facts.batch })
+        self.preemption.turn_given(band == Band::Control);
+        Pick::Turn(Turn { node: index, band, work, extra, budget: node.facts.batch })
     }
 
-    /// Whether turns that are being given should end soon: control waits.
+    /// Whether running turns of other bands should end early, because control waits.
     #[inline]
-    pub fn is_rushed(&self) -> bool {
-        self.rush.is_on()
+    pub fn wants_preemption(&self) -> bool {
+        self.preemption.is_requested()
     }
 
-    /// Whether another worker would find something to do.
+    /// Whether another worker would find a turn.
     #[inline]
     pub fn has_ready(&self) -> bool {
         !self.bands.is_empty() && !matches!(self.phase, Phase::Halted { .. })
     }
 
-    /// Gives a node its place in every ring where it has something to do.
-    fn place(&mut self, index: u32) {
-        let hopes = self.nodes[index as usize].hopes();
+    /// Puts a node into every run queue where it has something to do.
+    fn schedule(&mut self, index: u32) {
+        let candidate_bands = self.nodes[index as usize].candidate_bands();
         for band in Band::ALL {
-            if hopes[band as usize] {
-                self.place_in(index, band);
+            if candidate_bands[band as usize] {
+                self.schedule_in(index, band);
             }
         }
     }
 
-    fn place_in(&mut self, index: u32, band: Band) {
+    fn schedule_in(&mut self, index: u32, band: Band) {
         let node = &mut self.nodes[index as usize];
-        // One that has a turn is placed when that is reported.
+        // A node that has a turn is queued when the turn is reported.
         if !node.running && !node.queued[band as usize] && node.can_act(band) {
             node.queued[band as usize] = true;
             self.bands.push(band, index);
@@ -528,8 +455,8 @@ impl Core {
 
     fn time_came(&mut self, index: u32, now: Time) {
         let node = &mut self.nodes[index as usize];
-        if node.resting.is_some_and(|until| until <= now) {
-            node.resting = None;
+        if node.backoff_until.is_some_and(|until| until <= now) {
+            node.backoff_until = None;
         }
         if node.asked_tick.is_some_and(|at| at <= now) {
             node.asked_tick = None;
@@ -549,30 +476,30 @@ impl Core {
             node.next_tick = Some(next);
             self.timers.push(next, index);
         }
-        self.place(index);
+        self.schedule(index);
     }
 
-    // ---- what is asked ----
+    // ---- queries ----
 
-    /// Where the whole flow stands.
+    /// The state of the whole flow.
     #[inline]
     pub fn phase(&self) -> Phase {
         self.phase
     }
 
-    /// Whether no new messages come, and the rest is on its way.
+    /// Whether the flow drains.
     #[inline]
     pub fn is_draining(&self) -> bool {
         matches!(self.phase, Phase::Draining(_))
     }
 
-    /// What is known of a node.
+    /// The state of a node.
     #[inline]
     pub fn node(&self, node: u32) -> &NodeCore {
         &self.nodes[node as usize]
     }
 
-    /// When somebody must look again.
+    /// The next time at which a worker must check.
     #[inline]
     pub fn next_time(&self) -> Option<Time> {
         self.timers.next()

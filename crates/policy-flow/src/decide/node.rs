@@ -1,4 +1,4 @@
-//! What the scheduler knows of a node and of an edge.
+//! The state of a node and of an edge, as the scheduler has it.
 //!
 //! Room: decisions.
 
@@ -13,33 +13,33 @@ use crate::{
     time::Time,
 };
 
-/// What never changes about a node.
+/// The fixed properties of a node.
 #[derive(Debug, Clone)]
 pub struct NodeFacts {
     /// Messages enter the graph here.
     pub source: bool,
-    /// It is given a tick this often.
+    /// The period of its ticks.
     pub cadence: Option<Duration>,
-    /// At most so many messages a turn.
+    /// The limit of messages a turn.
     pub batch: u32,
-    /// Where it has its own turns.
+    /// The band of its own turns.
     pub band: Band,
-    /// Nodes in a circle share a group.
+    /// Nodes in a cycle share a group.
     pub group: u32,
 }
 
-/// What is known of an edge at the beginning.
+/// The properties of an edge at the start.
 #[derive(Debug, Clone)]
 pub struct EdgeFacts {
     /// The node that puts.
     pub from: u32,
     /// The node that takes.
     pub to: u32,
-    /// How urgent it is.
+    /// Its band.
     pub band: Band,
     /// It leads to the input `control`.
     pub steers: bool,
-    /// It closes a circle, or steers: its target does not wait for its end.
+    /// It closes a cycle, or steers: its target does not wait for its end.
     pub loose: bool,
 }
 
@@ -47,9 +47,9 @@ pub struct EdgeFacts {
 pub(super) struct EdgeCore {
     pub(super) facts: EdgeFacts,
     pub(super) band: Band,
-    /// It stands in a line of its target.
+    /// It is in a queue of its target.
     pub(super) queued: bool,
-    /// Its target said that it wants no more.
+    /// Its target takes no more messages.
     pub(super) unwanted: bool,
 }
 
@@ -60,18 +60,18 @@ impl EdgeCore {
     }
 }
 
-/// Whether a source may be asked.
+/// Whether a source is asked for messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Readiness {
     Ready,
     Idle,
 }
 
-/// A node, as the scheduler knows it.
+/// A node, as the scheduler has it.
 #[derive(Debug)]
 pub struct NodeCore {
     pub(crate) facts: NodeFacts,
-    /// Where it stands.
+    /// Its state.
     pub state: NodeState,
     pub(super) inputs: Vec<u32>,
     pub(super) outputs: Vec<u32>,
@@ -81,28 +81,28 @@ pub struct NodeCore {
     /// It waits for room.
     pub(crate) blocked: bool,
     pub(super) room_came: bool,
-    /// Room came: what it emitted can be tried again.
+    /// Room came: emitted messages can be tried again.
     pub(super) flush: bool,
     pub(crate) accepts: bool,
     pub(super) done: bool,
-    pub(crate) resting: Option<Time>,
+    pub(crate) backoff_until: Option<Time>,
     pub(super) woken: bool,
     pub(super) tick_due: bool,
     pub(super) asked_tick: Option<Time>,
     pub(super) next_tick: Option<Time>,
     pub(super) source: Option<Readiness>,
-    /// Edges that have something, by band, in the order they are served.
+    /// Edges that have messages, by band, in the order in which they are served.
     pub(super) ready: [VecDeque<u32>; 3],
     pub(super) steer: [VecDeque<u32>; 3],
     pub(super) queued: [bool; 3],
-    /// It failed and is to be stopped, once what it emitted before is accepted.
+    /// It failed, and is stopped when the messages that it emitted before are accepted.
     pub(super) breaking: bool,
-    /// What it was told before it was started.
-    pub(super) early: Option<Event>,
+    /// A command that came before it was started.
+    pub(super) early_command: Option<Event>,
     /// `on_end` was called.
-    pub(super) end_said: bool,
+    pub(super) end_called: bool,
     own_was_last: bool,
-    /// What it did so far.
+    /// Its counters.
     pub counts: NodeCounts,
 }
 
@@ -121,7 +121,7 @@ impl NodeCore {
             flush: false,
             accepts: true,
             done: true,
-            resting: None,
+            backoff_until: None,
             woken: false,
             tick_due: false,
             asked_tick: None,
@@ -131,15 +131,15 @@ impl NodeCore {
             steer: Default::default(),
             queued: [false; 3],
             breaking: false,
-            early: None,
-            end_said: false,
+            early_command: None,
+            end_called: false,
             own_was_last: false,
             counts: NodeCounts::default(),
         }
     }
 
     /// # Panics
-    /// If the event cannot happen now: the scheduler is broken.
+    /// If the event is illegal in this state: a bug of the scheduler.
     pub(super) fn moves(&mut self, event: Event) {
         self.state = self.state.after(event).unwrap_or_else(|illegal| panic!("{illegal:?}"));
     }
@@ -148,17 +148,17 @@ impl NodeCore {
         self.facts.source && self.facts.cadence.is_some()
     }
 
-    /// Ticks are on time under load, so they are at least in the high band.
+    /// Ticks are in the high band at least, so that they are on time under load.
     fn tick_band(&self) -> Band {
         self.facts.band.min(Band::High)
     }
 
-    /// Whether it is given ticks. One that was told to stop may wait for one, to be done with what it holds.
+    /// Whether it is given ticks. A node that is ending may need one to emit what it holds.
     fn ticks(&self) -> bool {
         self.state == NodeState::Running || (self.state == NodeState::Ending && !self.done)
     }
 
-    /// Work of its own that it has in a band.
+    /// Its own work in a band: work that is not a message.
     fn own(&self, band: Band) -> Option<Work> {
         if self.breaking {
             return (self.flush && band == self.facts.band).then_some(Work::Flush); // it is not called again
@@ -173,8 +173,8 @@ impl NodeCore {
             return Some(Work::Wake);
         }
         match self.state {
-            NodeState::Ending if !self.end_said && self.done && self.resting.is_none() => Some(Work::End),
-            NodeState::Running if self.source == Some(Readiness::Ready) && self.resting.is_none() => {
+            NodeState::Ending if !self.end_called && self.done && self.backoff_until.is_none() => Some(Work::End),
+            NodeState::Running if self.source == Some(Readiness::Ready) && self.backoff_until.is_none() => {
                 Some(Work::Produce)
             }
             _ if self.flush => Some(Work::Flush),
@@ -184,19 +184,19 @@ impl NodeCore {
 
     fn serves(&self, band: Band) -> bool {
         self.accepts
-            && self.resting.is_none()
+            && self.backoff_until.is_none()
             && self.state == NodeState::Running
             && !self.ready[band as usize].is_empty()
     }
 
-    /// In which bands it might have something to do: a quick look, for the many times when it has not.
-    pub(super) fn hopes(&self) -> [bool; 3] {
+    /// In which bands it might have something to do. A quick check, for the many times when it has not.
+    pub(super) fn candidate_bands(&self) -> [bool; 3] {
         let line = |band: usize| !self.ready[band].is_empty() || !self.steer[band].is_empty();
-        let mut hopes = [line(0), line(1), line(2)];
-        hopes[self.facts.band as usize] |=
+        let mut candidate_bands = [line(0), line(1), line(2)];
+        candidate_bands[self.facts.band as usize] |=
             self.woken || self.flush || self.source == Some(Readiness::Ready) || self.state == NodeState::Ending;
-        hopes[self.tick_band() as usize] |= self.tick_due;
-        hopes
+        candidate_bands[self.tick_band() as usize] |= self.tick_due;
+        candidate_bands
     }
 
     /// Whether it has something to do in a band.
@@ -205,7 +205,7 @@ impl NodeCore {
             return false;
         }
         if !self.steer[band as usize].is_empty() {
-            return true; // Steering reaches also those that are paused or wait for room.
+            return true; // Control messages reach also nodes that are paused or wait for room.
         }
         self.state != NodeState::Paused && !self.blocked && (self.own(band).is_some() || self.serves(band))
     }
@@ -216,13 +216,13 @@ impl NodeCore {
             return Work::Steer(edge);
         }
         let own = self.own(band);
-        // Whoever wakes itself again and again still serves its inputs, and the other way round.
+        // Its own work and its inputs alternate: a node that always wakes itself still serves its inputs.
         if self.serves(band) && (self.own_was_last || own.is_none()) {
             self.own_was_last = false;
             return Work::Serve(self.ready[band as usize].pop_front().expect("serves only what is ready"));
         }
         self.own_was_last = true;
-        let own = own.expect("a node in a ring has something to do");
+        let own = own.expect("a node in a run queue has something to do");
         match own {
             Work::Tick => self.tick_due = false,
             Work::Wake => self.woken = false,
@@ -231,29 +231,29 @@ impl NodeCore {
         own
     }
 
-    /// Nothing is on its way inside it.
+    /// It has no input, no work in progress and no messages to send.
     pub(super) fn is_quiet(&self) -> bool {
         !self.running
             && !self.blocked
             && !self.flush
             && !self.woken
             && self.done
-            && self.resting.is_none()
+            && self.backoff_until.is_none()
             && self.ready.iter().all(VecDeque::is_empty)
     }
 
-    /// It said its end, and all it emitted is accepted.
+    /// `on_end` was called, and all it emitted is accepted.
     pub(super) fn has_finished(&self) -> bool {
-        let has_said_all = self.breaking || (self.end_said && self.done);
-        self.state == NodeState::Ending && has_said_all && !self.blocked && !self.flush
+        let had_last_call = self.breaking || (self.end_called && self.done);
+        self.state == NodeState::Ending && had_last_call && !self.blocked && !self.flush
     }
 
-    /// Messages wait for it.
+    /// Messages wait at its inputs.
     pub(crate) fn has_input(&self) -> bool {
         self.ready.iter().chain(&self.steer).any(|line| !line.is_empty())
     }
 
-    /// It stands in a ring.
+    /// It is in a run queue.
     pub(crate) fn has_turn_coming(&self) -> bool {
         Band::ALL.iter().any(|band| self.can_act(*band))
     }

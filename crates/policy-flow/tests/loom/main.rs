@@ -4,9 +4,9 @@
 //! RUSTFLAGS="--cfg loom" cargo test --release -p policy-flow --test loom
 //! ```
 //!
-//! The queue of the edge and the decisions are the real ones, each behind a mutex of loom; what is between them, in `sched-flow`, is played here in its
-//! steps: pick under one lock, flush or take and settle under the other, report under the first. A worker that finds nothing goes home, so the
-//! one that is left must find everything. That the model can fail at all is shown by `tests/planted.rs`.
+//! The queue of the edge and the decisions are the real ones, each behind a mutex of loom; the code between them, in `sched-flow`, is repeated here step by
+//! step: pick under one lock, flush or take and settle under the other, report under the first. A worker that finds nothing ends, so the
+//! one that is left must find everything. `tests/planted.rs` shows that the model can fail.
 #![cfg(loom)]
 
 use std::{collections::VecDeque, sync::Arc};
@@ -17,7 +17,7 @@ use policy_flow::{Band, Core, EdgeFacts, Log, NodeFacts, Outcome, Pick, Policy, 
 const SOURCE: u32 = 0;
 const EDGE: u32 = 0;
 
-/// A source that makes so many numbers.
+/// A source of `left` numbers.
 struct Producer {
     left: u32,
     next: u32,
@@ -80,7 +80,7 @@ impl Flow {
                 queue = self.queue.lock().unwrap();
                 waits = queue.end_merge(merging, !outbox.is_empty());
             }
-            if queue.tell() {
+            if queue.signal_filled() {
                 log.filled.push(EDGE);
             }
             if waits {
@@ -140,7 +140,7 @@ impl Flow {
         outcome
     }
 
-    /// As `Shared::work`; but whoever finds nothing goes home.
+    /// As `Shared::work`; but a worker that finds nothing ends.
     fn work(&self) {
         loop {
             let turn = match self.core.lock().unwrap().pick(Time::START) {
@@ -151,7 +151,7 @@ impl Flow {
             let outcome = if turn.node == SOURCE { self.produce(turn, &mut log) } else { self.consume(turn, &mut log) };
             let mut core = self.core.lock().unwrap();
             core.report(turn, &outcome, &log);
-            // Nobody is over before the end, so there is nothing to close.
+            // No node is over before the end, so there is nothing to close.
         }
     }
 }
@@ -169,12 +169,8 @@ fn two_workers_with(capacity: usize, messages: u32, batch: u32, merge: Option<Me
         };
         flow.work();
         other.join().unwrap();
-        assert_eq!(flow.consumer.lock().unwrap().next, messages, "a message waits, and nobody knows");
-        assert_eq!(
-            flow.core.lock().unwrap().pick(Time::START),
-            Pick::Over,
-            "somebody waits for a signal that was lost"
-        );
+        assert_eq!(flow.consumer.lock().unwrap().next, messages, "a message waits without a signal");
+        assert_eq!(flow.core.lock().unwrap().pick(Time::START), Pick::Over, "a node waits for a signal that was lost");
     });
 }
 
@@ -190,7 +186,7 @@ fn nothing_is_lost_between_two_workers_at_an_edge_of_two() {
 
 #[test]
 fn no_signal_is_lost_that_comes_during_a_turn() {
-    // One at a time into an edge of two: both have turns at once, and what one reports is for the other, who has not reported yet.
+    // One at a time into an edge of two: both have turns at once, and what one reports is for the other, which has not reported yet.
     two_workers(2, 4, 1);
 }
 

@@ -1,6 +1,6 @@
-//! From graphs and settings to a flow that can run.
+//! The builder of a flow: from graphs and settings to a flow that can run.
 //!
-//! Room: drive.
+//! Room: interface.
 
 use std::{
     sync::{Arc, Mutex},
@@ -12,7 +12,7 @@ use super::{
     Flow, Shared,
     cell::Cell,
     clock::Clock,
-    host::{Keepers, NurseryHost},
+    host::{NurseryHost, NurseryTasks},
     signals::{NodeWaker, Signals},
 };
 use policy_flow::{Band, Core, EdgeFacts, NodeFacts};
@@ -21,15 +21,15 @@ use crate::{
     edge::{AnyEdge, EdgeSetup},
     graph::{
         Graph, Problem, Problems,
-        check::{self, Place, Plan},
+        check::{self, Plan, Target},
     },
     node::{NodeSpec, cx::Cx},
     observe::Observer,
 };
 
-/// At most so many messages a turn, unless told otherwise.
+/// The default limit of messages a turn.
 const DEFAULT_BATCH: u32 = 256;
-/// A turn ends after about this long, however few its messages.
+/// The default limit of the time of a turn.
 const DEFAULT_TURN: Duration = Duration::from_micros(500);
 const DEFAULT_DRAIN: Duration = Duration::from_secs(5);
 
@@ -55,7 +55,7 @@ const DEFAULT_DRAIN: Duration = Duration::from_secs(5);
 #[must_use]
 pub struct Builder {
     graphs: Vec<Graph>,
-    /// Nodes that were registered alone.
+    /// Nodes that were registered without a graph.
     loose: Graph,
     workers: usize,
     batch: u32,
@@ -97,21 +97,21 @@ impl Builder {
         self
     }
 
-    /// How many nodes may run at the same time. One, the default, means the calling thread; more, so many tasks of the runtime.
+    /// How many nodes may run at the same time. With one, the default, they run on the calling thread; with more, on as many tasks of the runtime.
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = workers;
         self
     }
 
-    /// At most so many messages a turn (256). More make small messages cheaper; what it means for control traffic is limited by
-    /// [`turn_time`](Self::turn_time).
+    /// The limit of messages a turn (256). A higher one makes small messages cheaper; [`turn_time`](Self::turn_time) limits how long
+    /// control traffic waits.
     pub fn batch(mut self, messages: u32) -> Self {
         self.batch = messages;
         self
     }
 
-    /// A turn ends after about this long (500 µs), if its messages are not used up before: so long a message of control may have to wait. In virtual time turns
-    /// are counted only, so that they depend on nothing else.
+    /// The limit of the time of a turn (about 500 µs). A control message waits no longer than that. In virtual time only messages are counted, so that turns
+    /// do not depend on the clock.
     pub fn turn_time(mut self, at_most: Duration) -> Self {
         self.turn = at_most;
         self
@@ -123,26 +123,26 @@ impl Builder {
         self
     }
 
-    /// A cadence for all nodes that are not sources and have none of their own. Without it they have no ticks but those they ask for.
+    /// A cadence for all nodes that are not sources and have none of their own. Without it they have only the ticks that they ask for.
     pub fn tick(mut self, every: Duration) -> Self {
         self.tick = Some(every);
         self
     }
 
-    /// How long the flow may take to deliver what is on its way, from the moment of [`shutdown`](super::Handle::shutdown) (5 s).
+    /// How long the flow may take to deliver messages on their way, after [`shutdown`](super::Handle::shutdown) (5 s).
     pub fn drain_timeout(mut self, at_most: Duration) -> Self {
         self.drain = at_most;
         self
     }
 
-    /// Time moves on only when nothing else can happen, and then at once: an hour of ticks takes as long as its turns. Only while the flow
-    /// drains each turn takes a microsecond, so that it ends in any case. For tests, with one worker.
+    /// Virtual time, for tests, with one worker. Time advances only when nothing else can happen, and then at once: an hour of ticks takes as long as its turns. While the flow
+    /// drains each turn takes a microsecond, so that it ends in any case.
     pub fn virtual_time(mut self) -> Self {
         self.virtual_time = true;
         self
     }
 
-    /// Is told of every call. Without one, nothing is.
+    /// Sets an observer, which is called for every call of a node.
     pub fn observer(mut self, observer: impl Observer) -> Self {
         self.observer = Some(Arc::new(observer));
         self
@@ -176,7 +176,7 @@ impl Builder {
             bad("0 workers do nothing; use at least 1");
         }
         if self.batch == 0 {
-            bad("a batch of 0 messages serves nobody; use at least 1");
+            bad("a batch of 0 messages does nothing; use at least 1");
         }
         if self.tick.is_some_and(|every| every.is_zero()) {
             bad("a tick every 0 ns leaves no time for anything else; use at least 1 ns");
@@ -190,7 +190,7 @@ impl Builder {
             bad("shares that add up to more than 1000 make control of latency meaningless; use smaller numbers");
         }
         if self.virtual_time && self.workers > 1 {
-            bad("virtual time needs one worker: with several, nobody knows when nothing else can happen");
+            bad("virtual time needs one worker: with several, it is not known when nothing else can happen");
         }
         problems
     }
@@ -213,13 +213,13 @@ impl Builder {
             from: edge.flat.from.0,
             to: edge.flat.to.0,
             band: Band::of(edge.priority),
-            steers: edge.flat.to.1 == Place::Control,
+            steers: edge.flat.to.1 == Target::Control,
             loose: edge.loose,
         });
         let core = Core::new(facts.collect(), edge_facts.collect(), &order, self.shares);
         let priorities = edges.iter().map(|edge| edge.priority).collect();
         let signals = Arc::new(Signals::new(core, priorities, self.workers));
-        let keepers = Keepers::default();
+        let nursery_tasks = NurseryTasks::default();
         let clock = Arc::new(if self.virtual_time { Clock::virtual_time() } else { Clock::real() });
 
         let mut cells: Vec<Cell> = nodes
@@ -228,21 +228,21 @@ impl Builder {
             .map(|(index, node)| {
                 let node_index = index as u32;
                 let mut spec = *node.spec;
-                // What leaves a port is checked there, for both ends.
+                // Messages are checked at the output, for both ends of an edge.
                 for (port, output) in node.declared.outputs.iter().enumerate() {
                     if let Some(schema) = &output.schema {
                         spec.unit.check_output(port, &schema.check);
                     }
                 }
                 let waker = Waker::from(Arc::new(NodeWaker { signals: Arc::clone(&signals), node: node_index }));
-                let tell = {
+                let on_error = {
                     let signals = Arc::clone(&signals);
                     Arc::new(move |error| Shared::task_failed(&signals, node_index, &error))
                 };
-                let host = NurseryHost::with(Arc::clone(&node.id), tell, keepers.starter(&node.id));
+                let host = NurseryHost::with(Arc::clone(&node.id), on_error, nursery_tasks.starter(&node.id));
                 let mut cx = Cx::new(node.id, node_index, waker, Box::new(host));
                 cx.observer = self.observer.clone();
-                cx.pace.rush = Arc::clone(&signals.rush);
+                cx.pace.preempt = Arc::clone(&signals.preempt);
                 if !clock.is_virtual() {
                     let clock = Arc::clone(&clock);
                     cx.pace.clock = Some(Arc::new(move || clock.now()));
@@ -254,11 +254,11 @@ impl Builder {
             .collect();
 
         let mut wired: Vec<Arc<dyn AnyEdge>> = Vec::with_capacity(edges.len());
-        let mut places = Vec::with_capacity(edges.len());
+        let mut targets = Vec::with_capacity(edges.len());
         let mut edge_ids = Vec::with_capacity(edges.len());
         let mut ends = Vec::with_capacity(edges.len());
         for (index, edge) in edges.into_iter().enumerate() {
-            let ((source, output), (target, place)) = (edge.flat.from, edge.flat.to);
+            let ((source, output), (target, input)) = (edge.flat.from, edge.flat.to);
             let setup = EdgeSetup {
                 index: index as u32,
                 id: edge.flat.id.as_str().into(),
@@ -271,32 +271,32 @@ impl Builder {
             }
             let made = cells[source as usize].unit.open_output(output, setup);
             let target_cell = &mut cells[target as usize];
-            let at = match place {
-                Place::Port(port) => target_cell.unit.attach_input(port, Arc::clone(&made)),
-                Place::Control => target_cell.control.attach_any(Arc::clone(&made)),
+            let at = match input {
+                Target::Port(port) => target_cell.unit.attach_input(port, Arc::clone(&made)),
+                Target::Control => target_cell.control.attach_any(Arc::clone(&made)),
             };
             wired.push(made);
-            places.push((place, at));
+            targets.push((input, at));
             edge_ids.push(edge.flat.id);
             ends.push((source, target));
         }
-        let custodies = cells.iter().map(|cell| cell.cx.custody.clone()).collect();
+        let in_flight = cells.iter().map(|cell| cell.cx.in_flight.clone()).collect();
         let shared = Shared {
             name,
             ids,
             edge_ids,
             edges: wired,
-            places,
+            targets,
             ends,
             order,
-            custodies,
+            in_flight,
             cells: cells.into_iter().map(Mutex::new).collect(),
             signals,
             clock,
             drain_timeout: self.drain,
             ended: std::sync::OnceLock::new(),
             observer: self.observer.clone(),
-            keepers,
+            nursery_tasks,
         };
         Flow { shared: Arc::new(shared), workers: self.workers }
     }

@@ -1,6 +1,6 @@
-//! The time of a flow.
+//! The clock of a flow: real or virtual.
 //!
-//! Room: drive.
+//! Room: driver.
 
 use std::{
     sync::{
@@ -14,9 +14,9 @@ use sched_tasks::now;
 
 use crate::message::Time;
 
-/// Real time, which in a run that a seed decides is the time of that run; or a number that is moved on when nothing else can happen.
+/// Real time (in a seeded run, the virtual clock of that run); or a number that advances when nothing else can happen.
 pub(crate) enum Clock {
-    /// From when the flow began; before that, no time passes.
+    /// Measured from the start of the flow. Before that, no time passes.
     Real(OnceLock<Instant>),
     Virtual(AtomicU64),
 }
@@ -30,7 +30,7 @@ impl Clock {
         Clock::Virtual(AtomicU64::new(0))
     }
 
-    /// The flow begins.
+    /// Starts the clock.
     pub(crate) fn begin(&self) {
         if let Clock::Real(began) = self {
             began.get_or_init(now);
@@ -50,14 +50,14 @@ impl Clock {
         matches!(self, Clock::Virtual(_))
     }
 
-    /// Moves virtual time on.
+    /// Advances virtual time.
     pub(crate) fn jump(&self, to: Time) {
         if let Clock::Virtual(nanos) = self {
             nanos.fetch_max(to.nanos(), Relaxed);
         }
     }
 
-    /// How long from now until then, in real time.
+    /// The real time from now until `then`.
     pub(crate) fn until(&self, then: Time) -> Duration {
         then.since(self.now())
     }

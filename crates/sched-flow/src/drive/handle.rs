@@ -1,15 +1,15 @@
-//! What can be asked of a flow from outside, while it runs.
+//! The handle of a flow: control and statistics while it runs.
 //!
-//! Room: drive.
+//! Room: interface.
 //!
 //! # Invariant
-//! A change is made whole or not at all: it is checked first, and made under the lock of the decisions.
+//! A change is made completely or not at all: it is checked first, and made under the lock of the scheduler.
 
 use std::{error::Error, fmt, sync::Arc, time::Duration};
 
 use super::{
     Shared,
-    signals::{Mind, Rings},
+    signals::{Scheduler, Wakeups},
 };
 use policy_flow::{Band, Event, Full, Phase, Why};
 
@@ -18,7 +18,7 @@ use crate::{
     stats::{EdgeStats, NodeStats, Stats},
 };
 
-/// Steers a flow and looks at it, from any thread. Cheap to clone.
+/// Controls a flow and reads its statistics, from any thread. Cheap to clone.
 #[derive(Clone)]
 pub struct Handle {
     shared: Arc<Shared>,
@@ -29,53 +29,53 @@ impl Handle {
         Self { shared }
     }
 
-    /// Makes a change and wakes whoever has something to do because of it.
-    fn change<T>(&self, change: impl FnOnce(&mut Mind, &Shared) -> (T, Rings)) -> T {
-        let mut mind = self.shared.signals.lock();
-        let (result, rings) = change(&mut mind, &self.shared);
-        self.shared.unlock(mind, rings);
+    /// Makes a change and wakes the workers that have something to do because of it.
+    fn change<T>(&self, change: impl FnOnce(&mut Scheduler, &Shared) -> (T, Wakeups)) -> T {
+        let mut scheduler = self.shared.signals.lock();
+        let (result, wakeups) = change(&mut scheduler, &self.shared);
+        self.shared.unlock(scheduler, wakeups);
         result
     }
 
-    /// No new messages; what is on its way is delivered, for at most [the time to drain](super::Builder::drain_timeout) from now. Then the nodes are
+    /// Drains the flow and stops it: sources end, and messages on their way are delivered, within [the drain timeout](super::Builder::drain_timeout). Then the nodes are
     /// stopped and [`run`](super::Flow::run) returns. A second call changes nothing.
     pub fn shutdown(&self) {
-        self.change(|mind, shared| {
-            mind.drain(shared.clock.now() + shared.drain_timeout);
-            shared.close_edges(mind);
-            ((), mind.ring_all())
+        self.change(|scheduler, shared| {
+            scheduler.drain(shared.clock.now() + shared.drain_timeout);
+            shared.close_edges(scheduler);
+            ((), scheduler.wake_all())
         });
     }
 
-    /// Stops after the turns that are being given, without draining.
+    /// Stops after the running turns, without draining.
     pub fn stop_now(&self) {
-        self.change(|mind, _| {
-            mind.core.halt();
-            ((), mind.ring_all())
+        self.change(|scheduler, _| {
+            scheduler.core.halt();
+            ((), scheduler.wake_all())
         });
     }
 
-    /// Whether the flow has no more turns to give.
+    /// Whether the flow has no more turns.
     pub fn is_over(&self) -> bool {
         matches!(self.shared.signals.lock().core.phase(), Phase::Halted { .. })
     }
 
-    /// Gives an edge another priority, and so perhaps another band, from the next turn on.
+    /// Sets the priority of an edge, and so its band, from the next turn on.
     ///
     /// # Errors
     /// If there is no such edge.
     pub fn set_priority(&self, edge: &str, priority: i32) -> Result<(), ControlError> {
         let index = self.edge(edge)?;
-        self.change(|mind, _| {
-            mind.priorities[index as usize] = priority;
-            mind.core.set_band(index, Band::of(priority));
-            ((), mind.ring_if_ready())
+        self.change(|scheduler, _| {
+            scheduler.priorities[index as usize] = priority;
+            scheduler.core.set_band(index, Band::of(priority));
+            ((), scheduler.wake_if_ready())
         });
         Ok(())
     }
 
-    /// Gives an edge another capacity. If more wait than it now holds, a Block edge keeps them all and takes none until there are fewer; an edge of the
-    /// newest lets go of the oldest.
+    /// Sets the capacity of an edge. If more messages wait than that, a Block edge keeps them all and takes none until there are fewer; an edge that keeps the
+    /// newest drops the oldest.
     ///
     /// # Errors
     /// If there is no such edge, or the capacity is not possible.
@@ -84,17 +84,17 @@ impl Handle {
         if capacity == 0 || capacity > MAX_CAPACITY {
             return Err(ControlError::BadCapacity { edge: edge.to_owned(), capacity });
         }
-        self.change(|mind, shared| {
+        self.change(|scheduler, shared| {
             if shared.edges[index as usize].set_capacity(capacity) {
-                mind.core.roomy(index);
+                scheduler.core.roomy(index);
             }
-            mind.to_sweep.push(index);
-            ((), mind.ring_if_ready())
+            scheduler.to_clean.push(index);
+            ((), scheduler.wake_if_ready())
         });
         Ok(())
     }
 
-    /// Lets a node stand still, but for control. What waits for it keeps waiting.
+    /// Pauses a node. It still gets control messages; all others wait.
     ///
     /// # Errors
     /// If there is no such node.
@@ -102,7 +102,7 @@ impl Handle {
         self.command(node, Event::Paused)
     }
 
-    /// Lets a paused node go on.
+    /// Resumes a paused node.
     ///
     /// # Errors
     /// If there is no such node.
@@ -110,7 +110,7 @@ impl Handle {
         self.command(node, Event::Resumed)
     }
 
-    /// Ends a node, as if no more input came. Of a source this ends the stream; what waits for another is dropped.
+    /// Ends a node, as if no more input came. A source ends its stream; messages that wait for another node are dropped.
     ///
     /// # Errors
     /// If there is no such node.
@@ -120,20 +120,20 @@ impl Handle {
 
     fn command(&self, node: &str, event: Event) -> Result<(), ControlError> {
         let index = self.node(node)?;
-        self.change(|mind, shared| {
-            mind.core.command(index, event);
-            shared.close_edges(mind);
-            ((), mind.ring_if_ready())
+        self.change(|scheduler, shared| {
+            scheduler.core.command(index, event);
+            shared.close_edges(scheduler);
+            ((), scheduler.wake_if_ready())
         });
         Ok(())
     }
 
-    /// What was counted until now.
+    /// The counters until now.
     pub fn stats(&self) -> Stats {
         let shared = &self.shared;
-        let mind = shared.signals.lock();
+        let scheduler = shared.signals.lock();
         let nodes = shared.ids.iter().enumerate().map(|(index, id)| {
-            let node = mind.core.node(index as u32);
+            let node = scheduler.core.node(index as u32);
             let counts = &node.counts;
             NodeStats {
                 id: id.to_string(),
@@ -143,10 +143,10 @@ impl Handle {
                 errors: counts.errors,
                 retries: counts.retries,
                 lost: counts.lost,
-                unwanted: shared.custodies[index].unwanted(),
-                unconnected: shared.custodies[index].unconnected(),
-                failed: shared.custodies[index].failed(),
-                held: shared.custodies[index].held(),
+                unwanted: shared.in_flight[index].unwanted(),
+                unconnected: shared.in_flight[index].unconnected(),
+                failed: shared.in_flight[index].failed(),
+                held: shared.in_flight[index].held(),
                 ticks: counts.ticks,
                 ticks_missed: counts.ticks_missed,
                 turns: counts.turns,
@@ -157,10 +157,10 @@ impl Handle {
             }
         });
         let nodes = nodes.collect();
-        let priorities = mind.priorities.clone();
+        let priorities = scheduler.priorities.clone();
         let until = shared.ended.get().copied().unwrap_or_else(|| shared.clock.now());
         let elapsed = until.since(crate::message::Time::START);
-        drop(mind);
+        drop(scheduler);
         let edges = shared.edges.iter().zip(&shared.edge_ids).zip(priorities).map(|((edge, id), priority)| {
             let state = edge.state();
             let counts = state.counts;
@@ -184,7 +184,7 @@ impl Handle {
         Stats { name: shared.name.clone(), elapsed, nodes, edges: edges.collect() }
     }
 
-    /// What a node, or the target of an edge, waits for.
+    /// Why a node, or the target of an edge, waits.
     ///
     /// # Errors
     /// If there is no such node or edge.
@@ -194,7 +194,7 @@ impl Handle {
             Ok(node) => node,
             Err(unknown) => shared.ends[self.edge(node_or_edge).map_err(|_| unknown)? as usize].1,
         };
-        let mind = shared.signals.lock();
+        let scheduler = shared.signals.lock();
         let now = shared.clock.now();
         let outputs: Vec<u32> =
             (0..shared.ends.len() as u32).filter(|edge| shared.ends[*edge as usize].0 == index).collect();
@@ -205,11 +205,11 @@ impl Handle {
                 let target = shared.ends[*edge as usize].1;
                 let (edge, consumer) =
                     (shared.edge_ids[*edge as usize].clone(), shared.ids[target as usize].to_string());
-                Full::new(edge, state.depth, state.capacity, consumer, mind.core.node(target).state)
+                Full::new(edge, state.depth, state.capacity, consumer, scheduler.core.node(target).state)
             })
             .collect();
-        let why = mind.core.why(index, &shared.ids[index as usize], full, now);
-        Ok(why.with_outside(shared.custodies[index as usize].waited_for()))
+        let why = scheduler.core.why(index, &shared.ids[index as usize], full, now);
+        Ok(why.with_outside(shared.in_flight[index as usize].waited_for()))
     }
 
     /// The names of all nodes.
@@ -256,10 +256,10 @@ pub enum ControlError {
     UnknownEdge {
         /// The id.
         edge: String,
-        /// Some that may have been meant.
+        /// Edges that may have been meant.
         similar: Vec<String>,
     },
-    /// An edge holds nothing, or too much.
+    /// The capacity is zero or too large.
     BadCapacity {
         /// The edge.
         edge: String,

@@ -1,14 +1,14 @@
-//! The nursery of a node: what the node starts dies with it.
+//! The nursery of a node: tasks that the node starts end with it.
 //!
-//! Room: drive. Its keeper is a task: a fiber, or one that has a thread to itself.
+//! Room: driver. Knows nurseries and threads; knows nothing of turns and messages.
 //!
 //! # Invariant
-//! When [`NurseryHost::end`] has returned, nothing runs that was started here. A task that panics ends only itself.
+//! When [`NurseryHost::end`] has returned, no task runs that was started here. A task that panics ends only itself.
 //!
 //! # Why it holds
-//! Every task lives in one nursery, inside a keeper that is started with the first of them. The keeper takes bodies from a channel;
-//! when the channel's only sender is gone, it cancels its nursery, waits for it, and drops `over`, the only sender of the channel that
-//! `end` waits at. Panics are caught inside the task, before the nursery could see them.
+//! All tasks of a node live in one nursery. A task of its own, the *nursery task*, owns that nursery; it is started with the first of them, as a fiber or on a thread.
+//! It takes bodies from a channel. When the only sender of that channel is dropped, it cancels its nursery, waits for it, and drops `alive`. That closes the channel on which
+//! `end` waits. A panic is caught inside the task, so the nursery never sees it.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -19,72 +19,74 @@ use sched_tasks::{Nursery, NurseryOptions, OnFailure, OwnedNursery, Receiver, Se
 
 use crate::node::{NodeError, cx::Host, inlet::panicked};
 
-/// What a node starts.
+/// What a task runs.
 type Body = Box<dyn FnOnce() + Send>;
-/// Is told of tasks that panicked or could not be started, on any thread.
-pub(crate) type Tell = Arc<dyn Fn(NodeError) + Send + Sync>;
-/// Starts the keeper of a nursery somewhere: on a thread, or as a fiber. It blocks until the node has ended.
+/// Called with the error of a task that panicked or could not be started, on any thread.
+pub(crate) type OnTaskError = Arc<dyn Fn(NodeError) + Send + Sync>;
+/// Starts a nursery task, as a fiber or on a thread. That task blocks until the node has ended.
 pub(crate) type Start = Box<dyn FnMut(Body) -> Result<(), NodeError> + Send>;
 
 /// Starts the tasks of one node in a nursery of their own.
 pub(crate) struct NurseryHost {
     name: Arc<str>,
-    tell: Tell,
+    on_error: OnTaskError,
     start: Start,
-    keeper: Option<Keeper>,
+    task: Option<NurseryTask>,
 }
 
-struct Keeper {
+/// The task that owns the nursery of a node.
+struct NurseryTask {
     bodies: Sender<Body>,
     /// Closed when the nursery is over. Nothing is ever sent.
     over: Receiver<()>,
 }
 
 impl NurseryHost {
-    /// Its keeper has a thread to itself, once something is started.
-    pub(crate) fn on_thread(name: Arc<str>, tell: Tell) -> Self {
-        let start = Keepers::default().starter(&name);
-        Self::with(name, tell, start)
+    /// Its nursery task has a thread to itself.
+    pub(crate) fn on_thread(name: Arc<str>, on_error: OnTaskError) -> Self {
+        let start = NurseryTasks::default().starter(&name);
+        Self::with(name, on_error, start)
     }
 
-    /// Its keeper is started by `start`.
-    pub(crate) fn with(name: Arc<str>, tell: Tell, start: Start) -> Self {
-        Self { name, tell, start, keeper: None }
+    /// Its nursery task is started by `start`.
+    pub(crate) fn with(name: Arc<str>, on_error: OnTaskError, start: Start) -> Self {
+        Self { name, on_error, start, task: None }
     }
 
-    fn keeper(&mut self) -> Result<&Keeper, NodeError> {
-        if self.keeper.is_none() {
+    /// The nursery task, which is started if there is none.
+    fn nursery_task(&mut self) -> Result<&NurseryTask, NodeError> {
+        if self.task.is_none() {
             let (bodies, queue) = sched_tasks::unbounded();
             let (alive, over) = sched_tasks::channel(1);
-            let (name, tell) = (Arc::clone(&self.name), Arc::clone(&self.tell));
+            let (name, on_error) = (Arc::clone(&self.name), Arc::clone(&self.on_error));
             (self.start)(Box::new(move || {
-                keep(&name, &queue, &tell);
+                run_nursery(&name, &queue, &on_error);
                 drop(alive);
             }))?;
-            self.keeper = Some(Keeper { bodies, over });
+            self.task = Some(NurseryTask { bodies, over });
         }
-        Ok(self.keeper.as_ref().expect("started"))
+        Ok(self.task.as_ref().expect("started"))
     }
 }
 
-/// A keeper on a thread may do what its node may, and has nothing to spend: nobody there belongs to the task that runs the flow.
-fn confined(keeper: Body) -> Body {
+/// A nursery task on a thread has the rights of its node, and no budget: no task there belongs to the task that runs the flow.
+fn confined(task: Body) -> Body {
     match sched_tasks::Confinement::here() {
-        None => keeper,
-        Some(limits) => Box::new(move || limits.enter(keeper)),
+        None => task,
+        Some(limits) => Box::new(move || limits.enter(task)),
     }
 }
 
-/// Opens the nursery and starts in it what comes, until nothing will.
-fn keep(name: &Arc<str>, queue: &Receiver<Body>, tell: &Tell) {
+/// Opens the nursery and starts the bodies that come, until the channel is closed.
+fn run_nursery(name: &Arc<str>, queue: &Receiver<Body>, on_error: &OnTaskError) {
     let verdict = sched_tasks::nursery(|nursery| {
         for body in queue {
-            let (name, tell) = (Arc::clone(name), Arc::clone(tell));
+            let (name, on_error) = (Arc::clone(name), Arc::clone(on_error));
             nursery.task().name(&*name).spawn(move || {
                 if let Err(panic) = catch_unwind(AssertUnwindSafe(body)) {
-                    // A cancellation goes on its way from here.
+                    // A cancellation is no panic: it continues from here.
                     let error = panicked(panic);
-                    tell(NodeError::msg(format!("a task of node `{name}` {error}")));
+                    on_error(NodeError::msg(format!("a task of node `{name}` {error}")));
                 }
             });
         }
@@ -93,7 +95,7 @@ fn keep(name: &Arc<str>, queue: &Receiver<Body>, tell: &Tell) {
     });
     match verdict {
         Err(error) if !error.is_cancelled() => {
-            tell(NodeError::msg(format!("the tasks of node `{name}` were given up: {error}")));
+            on_error(NodeError::msg(format!("the tasks of node `{name}` failed: {error}")));
         }
         _ => {}
     }
@@ -101,19 +103,19 @@ fn keep(name: &Arc<str>, queue: &Receiver<Body>, tell: &Tell) {
 
 impl Host for NurseryHost {
     fn spawn(&mut self, body: Body) {
-        let sent = match self.keeper() {
-            Ok(keeper) => keeper.bodies.send(body).map_err(|_| NodeError::msg("its nursery is over")),
+        let sent = match self.nursery_task() {
+            Ok(task) => task.bodies.send(body).map_err(|_| NodeError::msg("its nursery is over")),
             Err(error) => Err(error),
         };
         if let Err(error) = sent {
-            (self.tell)(NodeError::msg(format!("a task of node `{}` could not be started: {error}", self.name)));
+            (self.on_error)(NodeError::msg(format!("a task of node `{}` could not be started: {error}", self.name)));
         }
     }
 
     fn end(&mut self) {
-        let Some(Keeper { bodies, over }) = self.keeper.take() else { return };
+        let Some(NurseryTask { bodies, over }) = self.task.take() else { return };
         drop(bodies);
-        // Whoever ends a node may be cancelled itself; its tasks are waited for all the same.
+        // The caller may be cancelled itself; it waits for the tasks all the same.
         let _ = sched_tasks::shield(|| over.recv());
     }
 }
@@ -124,39 +126,39 @@ impl Drop for NurseryHost {
     }
 }
 
-/// Where the keepers of all nodes of a flow are started: each on a thread, or while workers are fibers, each as a fiber.
+/// Where the nursery tasks of all nodes of a flow are started: as fibers while the workers are fibers, else each on a thread.
 #[derive(Clone, Default)]
-pub(crate) struct Keepers(Arc<Mutex<Where>>);
+pub(crate) struct NurseryTasks(Arc<Mutex<Spawners>>);
 
 #[derive(Default)]
-struct Where {
-    /// Fibers of the nursery of the workers.
+struct Spawners {
+    /// Starts fibers in the nursery of the workers.
     fibers: Option<Sender<Body>>,
-    /// Tasks on threads, once there is one.
+    /// Starts tasks on threads. Opened with the first.
     threads: Option<Arc<OwnedNursery>>,
 }
 
-impl Keepers {
-    /// Starts the keeper of a node.
+impl NurseryTasks {
+    /// Starts the nursery task of a node.
     pub(crate) fn starter(&self, name: &Arc<str>) -> Start {
-        let (keepers, name) = (self.clone(), Arc::clone(name));
-        Box::new(move |keeper| {
-            let fibers = keepers.lock().fibers.clone();
+        let (tasks, name) = (self.clone(), Arc::clone(name));
+        Box::new(move |task| {
+            let fibers = tasks.lock().fibers.clone();
             match fibers {
-                Some(fibers) => fibers.send(keeper).map_err(|_| NodeError::msg("the flow is over")),
-                None => keepers
+                Some(fibers) => fibers.send(task).map_err(|_| NodeError::msg("the flow is over")),
+                None => tasks
                     .threads()
-                    .and_then(|threads| threads.spawn_thread(format!("flow {name}"), confined(keeper)))
+                    .and_then(|threads| threads.spawn_thread(format!("flow {name}"), confined(task)))
                     .map_err(|error| NodeError::msg(error.to_string())),
             }
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Where> {
+    fn lock(&self) -> MutexGuard<'_, Spawners> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The nursery of keepers that have threads. Nodes are confined to what the task may that runs the flow; keepers are the scheduler's.
+    /// The nursery of nursery tasks on threads. It belongs to the scheduler, not to the task that runs the flow: the rights of that task limit the nodes only.
     fn threads(&self) -> Result<Arc<OwnedNursery>, TaskError> {
         if let Some(threads) = &self.lock().threads {
             return Ok(Arc::clone(threads));
@@ -166,24 +168,24 @@ impl Keepers {
         Ok(Arc::clone(self.lock().threads.get_or_insert(opened)))
     }
 
-    /// Keepers that are started while `body` runs are fibers of this nursery.
+    /// Nursery tasks that are started while `body` runs are fibers of this nursery.
     pub(crate) fn on_fibers<'scope, T>(&self, nursery: &'scope Nursery<'scope, '_>, body: impl FnOnce() -> T) -> T {
         let (fibers, to_start) = sched_tasks::unbounded::<Body>();
         nursery.spawn(move || {
-            for keeper in to_start {
-                nursery.spawn(keeper);
+            for task in to_start {
+                nursery.spawn(task);
             }
         });
         self.lock().fibers = Some(fibers);
-        let _clears = Clears(self);
+        let _clear = ClearOnDrop(self);
         body()
     }
 }
 
-/// The fiber that starts keepers ends when nobody can ask it any more.
-struct Clears<'a>(&'a Keepers);
+/// Drops the sender, so that the fiber that starts nursery tasks ends.
+struct ClearOnDrop<'a>(&'a NurseryTasks);
 
-impl Drop for Clears<'_> {
+impl Drop for ClearOnDrop<'_> {
     fn drop(&mut self) {
         self.0.lock().fibers = None;
     }
@@ -198,7 +200,7 @@ mod tests {
 
     use super::*;
 
-    fn quiet() -> Tell {
+    fn quiet() -> OnTaskError {
         Arc::new(|error| panic!("nothing fails here: {error}"))
     }
 
@@ -226,60 +228,63 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_is_told_and_the_others_go_on() {
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let (said, heard) = sched_tasks::channel(8);
-        let tell: Tell = {
-            let told = Arc::clone(&told);
-            let said = said.clone();
+    fn a_panic_is_reported_and_the_others_go_on() {
+        let reported = Arc::new(Mutex::new(Vec::new()));
+        let (tx, rx) = sched_tasks::channel(8);
+        let on_error: OnTaskError = {
+            let reported = Arc::clone(&reported);
+            let tx = tx.clone();
             Arc::new(move |error| {
-                told.lock().expect("not poisoned").push(error.to_string());
-                said.send(1).expect("listened to");
+                reported.lock().expect("not poisoned").push(error.to_string());
+                tx.send(1).expect("listened to");
             })
         };
-        let mut host = NurseryHost::on_thread("n".into(), tell);
+        let mut host = NurseryHost::on_thread("n".into(), on_error);
         host.spawn(Box::new(|| panic!("bad day")));
-        assert_eq!(heard.recv(), Ok(1));
-        host.spawn(Box::new(move || said.send(2).expect("listened to")));
-        assert_eq!(heard.recv(), Ok(2));
+        assert_eq!(rx.recv(), Ok(1));
+        host.spawn(Box::new(move || tx.send(2).expect("listened to")));
+        assert_eq!(rx.recv(), Ok(2));
         host.end();
-        assert_eq!(*told.lock().expect("not poisoned"), ["a task of node `n` panicked: bad day"]);
+        assert_eq!(*reported.lock().expect("not poisoned"), ["a task of node `n` panicked: bad day"]);
     }
 
     #[test]
     fn a_host_that_was_ended_starts_again() {
         let mut host = NurseryHost::on_thread("n".into(), quiet());
         for _ in 0..2 {
-            let (said, heard) = sched_tasks::channel(1);
-            host.spawn(Box::new(move || said.send(()).expect("listened to")));
-            assert_eq!(heard.recv(), Ok(()));
+            let (tx, rx) = sched_tasks::channel(1);
+            host.spawn(Box::new(move || tx.send(()).expect("listened to")));
+            assert_eq!(rx.recv(), Ok(()));
             host.end();
         }
         host.end();
     }
 
     #[test]
-    fn a_keeper_that_cannot_be_started_is_told() {
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let tell: Tell = {
-            let told = Arc::clone(&told);
-            Arc::new(move |error| told.lock().expect("not poisoned").push(error.to_string()))
+    fn a_nursery_task_that_cannot_be_started_is_reported() {
+        let reported = Arc::new(Mutex::new(Vec::new()));
+        let on_error: OnTaskError = {
+            let reported = Arc::clone(&reported);
+            Arc::new(move |error| reported.lock().expect("not poisoned").push(error.to_string()))
         };
-        let mut host = NurseryHost::with("n".into(), tell, Box::new(|_| Err(NodeError::msg("no threads left"))));
+        let mut host = NurseryHost::with("n".into(), on_error, Box::new(|_| Err(NodeError::msg("no threads left"))));
         host.spawn(Box::new(|| ()));
-        assert_eq!(*told.lock().expect("not poisoned"), ["a task of node `n` could not be started: no threads left"]);
+        assert_eq!(
+            *reported.lock().expect("not poisoned"),
+            ["a task of node `n` could not be started: no threads left"]
+        );
     }
 
     #[test]
-    fn a_keeper_may_be_a_fiber() {
+    fn a_nursery_task_may_be_a_fiber() {
         sched_tasks::nursery(|nursery| {
-            let (keepers, to_start) = sched_tasks::channel::<Body>(1);
-            nursery.spawn(move || to_start.iter().for_each(|keeper| keeper()));
-            let start = move |keeper: Body| keepers.send(keeper).map_err(|_| NodeError::msg("over"));
+            let (tasks, to_start) = sched_tasks::channel::<Body>(1);
+            nursery.spawn(move || to_start.iter().for_each(|task| task()));
+            let start = move |task: Body| tasks.send(task).map_err(|_| NodeError::msg("over"));
             let mut host = NurseryHost::with("n".into(), quiet(), Box::new(start));
-            let (said, heard) = sched_tasks::channel(1);
-            host.spawn(Box::new(move || said.send(()).expect("listened to")));
-            assert_eq!(heard.recv(), Ok(()));
+            let (tx, rx) = sched_tasks::channel(1);
+            host.spawn(Box::new(move || tx.send(()).expect("listened to")));
+            assert_eq!(rx.recv(), Ok(()));
             host.end();
             Ok(())
         })

@@ -1,25 +1,32 @@
-//! The drivers: where a flow has threads, clocks and nurseries.
+//! The driver of a flow: threads, clocks and nurseries.
+//!
+//! Room: driver.
 //!
 //! | file | one idea |
 //! |---|---|
 //! | `cell` | a node and one turn of it |
+//! | `hooks` | calls of a node without a message, and their failures |
 //! | `work` | the loop that picks, gives and reports turns |
-//! | `crew` | more workers when there is more to do |
-//! | `signals` | the lock and the bell |
-//! | `sleepers` | who sleeps, who was rung, who watches the clock |
+//! | `single` | a flow of one node, which a harness moves by hand |
+//! | `workers` | the set of workers, one on each thread |
+//! | `signals` | the lock of the scheduler, and the channel that wakes workers |
+//! | `sleepers` | which workers sleep, and which one waits for the next timer |
 //! | `host` | the nursery of a node |
 //! | `clock` | real or virtual time |
-//! | `handle` | what can be asked of a flow from outside |
+//! | `handle` | control and statistics, from outside |
+//! | `build` | from graphs and settings to a flow |
 
 mod build;
-pub(crate) mod cell;
+mod cell;
 mod clock;
-mod crew;
 mod handle;
+mod hooks;
 pub(crate) mod host;
 mod signals;
+pub(crate) mod single;
 mod sleepers;
-mod work;
+pub(crate) mod work;
+mod workers;
 
 use std::{
     error::Error,
@@ -35,29 +42,30 @@ use policy_flow::Phase;
 
 use crate::{
     edge::AnyEdge,
-    graph::{Graph, Problems, check::Place},
+    graph::{Graph, Problems, check::Target},
     message::Time,
-    node::{Custody, NodeError},
+    node::{InFlight, NodeError},
     observe::Observer,
     stats::Stats,
 };
 use cell::Cell;
 use clock::Clock;
-use crew::Crew;
 use signals::Signals;
+use work::Worker;
+use workers::Workers;
 
-/// Everything of a flow that several threads use.
+/// The parts of a flow that several threads share.
 pub(crate) struct Shared {
     name: String,
     ids: Vec<Arc<str>>,
     edge_ids: Vec<String>,
     edges: Vec<Arc<dyn AnyEdge>>,
-    /// Where each edge ends: the input of its target, and its place there.
-    places: Vec<(Place, usize)>,
+    /// Where each edge ends: the input of its target, and its index there.
+    targets: Vec<(Target, usize)>,
     ends: Vec<(u32, u32)>,
     order: Vec<u32>,
-    /// What each node has in its hands, by its number.
-    custodies: Vec<Custody>,
+    /// The messages that each node holds, by its number.
+    in_flight: Vec<InFlight>,
     cells: Vec<Mutex<Cell>>,
     signals: Arc<Signals>,
     clock: Arc<Clock>,
@@ -65,7 +73,7 @@ pub(crate) struct Shared {
     /// When its nodes were stopped.
     ended: OnceLock<Time>,
     observer: Option<Arc<dyn Observer>>,
-    keepers: host::Keepers,
+    nursery_tasks: host::NurseryTasks,
 }
 
 /// A graph that was checked and can run.
@@ -89,7 +97,7 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// A flow of one graph, single-threaded, with the usual settings.
+    /// A flow of one graph, single-threaded, with default settings.
     ///
     /// # Errors
     /// Everything that is wrong with the graph.
@@ -97,12 +105,12 @@ impl Flow {
         Self::builder().register(graph).build()
     }
 
-    /// To choose: workers, time, shares, ticks.
+    /// A builder, to choose workers, time, shares and ticks.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// To steer the flow and look at it while it runs, from any thread.
+    /// A handle, to control the flow and read its statistics while it runs, from any thread.
     pub fn handle(&self) -> Handle {
         Handle::new(Arc::clone(&self.shared))
     }
@@ -110,9 +118,9 @@ impl Flow {
     /// Runs the graph: starts its nodes, gives them turns, and stops them. It returns when all sources have ended and everything is delivered, after
     /// [`Handle::shutdown`], or when an error policy stops the graph.
     ///
-    /// With [one worker](Builder::workers) everything happens on the calling thread. In real time its order is not repeatable: how long a turn is, and when ticks come, is decided by the
-    /// clock. It is in [virtual time](Builder::virtual_time), where the order depends on nothing but the graph and its input, and in a run that a seed decides. With
-    /// several, independent nodes run at the same time, as tasks of the runtime.
+    /// With [one worker](Builder::workers) everything happens on the calling thread. In real time the order is not deterministic: the clock decides how long a turn is and when ticks come.
+    /// In [virtual time](Builder::virtual_time) the order depends only on the graph and its input; a seeded run is deterministic, too. With
+    /// several workers, independent nodes run at the same time, as tasks of the runtime.
     ///
     /// # Errors
     /// If a node with [`OnError::StopGraph`](crate::OnError::StopGraph) failed.
@@ -121,57 +129,57 @@ impl Flow {
         let workers = self.workers;
         let run = || {
             if workers == 1 {
-                let _stops = Stops(shared);
+                let _stop = StopGuard(shared);
                 shared.start();
-                shared.work(None);
+                shared.work(Worker::Alone);
                 return Ok(());
             }
             sched_tasks::nursery(|nursery| {
-                shared.keepers.on_fibers(nursery, || {
-                    let _stops = Stops(shared);
+                shared.nursery_tasks.on_fibers(nursery, || {
+                    let _stop = StopGuard(shared);
                     shared.start();
-                    let crew = Crew::new(workers);
+                    let set = Workers::new(workers);
                     sched_tasks::nursery(|nursery| {
-                        crew.call(shared, nursery);
+                        set.spawn(shared, nursery);
                         Ok(())
                     })
                 })
             })
         };
-        let watched = Watched::new(shared);
+        let observed = ObserverGuard::new(shared);
         let result = run();
-        drop(watched);
+        drop(observed);
         result.map_err(FlowError::Runtime)?;
-        let mut mind = shared.signals.lock();
-        if let Some((node, error)) = mind.failure.take() {
+        let mut scheduler = shared.signals.lock();
+        if let Some((node, error)) = scheduler.failure.take() {
             return Err(FlowError::Node { node: shared.ids[node as usize].to_string(), error });
         }
-        let late = mind.core.phase() == Phase::Halted { late: true };
-        drop(mind);
+        let late = scheduler.core.phase() == Phase::Halted { late: true };
+        drop(scheduler);
         Ok(Ended { drained: !late, stats: self.handle().stats() })
     }
 }
 
-/// Tells whoever watches that the flow begins, and that it has ended; also when the task that runs it is cancelled.
-struct Watched<'a>(&'a Shared);
+/// Tells the observer that the flow begins and that it has ended, also when the task that runs it is cancelled.
+struct ObserverGuard<'a>(&'a Shared);
 
-impl<'a> Watched<'a> {
+impl<'a> ObserverGuard<'a> {
     fn new(shared: &'a Shared) -> Self {
         shared.observer.iter().for_each(|observer| observer.flow_began(&shared.name));
         Self(shared)
     }
 }
 
-impl Drop for Watched<'_> {
+impl Drop for ObserverGuard<'_> {
     fn drop(&mut self) {
         self.0.observer.iter().for_each(|observer| observer.flow_ended(&self.0.name));
     }
 }
 
-/// Stops the nodes, and waits for what they started; also when the task that runs the flow is cancelled.
-struct Stops<'a>(&'a Shared);
+/// Stops the nodes and waits for their tasks, also when the task that runs the flow is cancelled.
+struct StopGuard<'a>(&'a Shared);
 
-impl Drop for Stops<'_> {
+impl Drop for StopGuard<'_> {
     fn drop(&mut self) {
         sched_tasks::shield(|| self.0.stop());
         self.0.ended.get_or_init(|| self.0.clock.now());
@@ -189,10 +197,10 @@ impl fmt::Debug for Flow {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Ended {
-    /// Everything that was put on an edge was delivered, or went the way of its policy. If not, the time to drain was over, or
-    /// somebody [stopped](Handle::stop_now) it, and [`EdgeStats::depth`](crate::EdgeStats::depth) says what was left where.
+    /// Every message on an edge was delivered, or dropped or merged by its policy. If not, the drain timeout was over, or
+    /// the flow was [stopped](Handle::stop_now); then [`EdgeStats::depth`](crate::EdgeStats::depth) says how many were left on each edge.
     pub drained: bool,
-    /// The last counts.
+    /// The final counters.
     pub stats: Stats,
 }
 
@@ -204,10 +212,10 @@ pub enum FlowError {
     Node {
         /// Its name.
         node: String,
-        /// What it failed with.
+        /// The error.
         error: NodeError,
     },
-    /// The runtime of tasks could not run the workers.
+    /// The task runtime could not run the workers.
     Runtime(sched_tasks::TaskError),
 }
 

@@ -1,8 +1,8 @@
-//! The scheduler's mind behind its lock, and the bell that wakes workers.
+//! The scheduler behind its lock, and the channel that wakes workers.
 //!
-//! Room: drive.
+//! Room: driver. Knows the lock and the channel; knows nothing of messages and turns.
 //!
-//! All changes are made under the lock, and so is the decision to sleep. Who is rung when is the matter of `sleepers.rs`.
+//! All changes are made under the lock, and so is the decision to sleep. `sleepers.rs` decides which workers are woken.
 
 use std::{
     sync::{
@@ -15,40 +15,40 @@ use std::{
 
 use sched_tasks::{Receiver, Sender, channel};
 
-pub(crate) use super::sleepers::Rings;
 use super::sleepers::Sleepers;
+pub(crate) use super::sleepers::Wakeups;
 use policy_flow::Core;
 
 use crate::{error::NodeError, message::Time};
 
-/// The decisions and who waits for them.
-pub(crate) struct Mind {
+/// The decisions, and the state that is changed together with them.
+pub(crate) struct Scheduler {
     pub(crate) core: Core,
     /// The priorities of the edges, as users gave them.
     pub(crate) priorities: Vec<i32>,
     pub(super) sleepers: Sleepers,
     /// All nodes were started.
     pub(crate) started: bool,
-    /// Somebody wants the flow to drain; perhaps before it was started.
+    /// The flow was asked to drain, perhaps before it was started.
     pub(crate) shutdown_asked: bool,
-    /// What stopped the graph, and in which node.
+    /// The error that stopped the graph, and its node.
     pub(crate) failure: Option<(u32, NodeError)>,
-    /// Edges that were closed and hold what nobody gets.
-    pub(crate) to_sweep: Vec<u32>,
-    /// What was last told to those who have turns.
-    rushed: bool,
+    /// Edges that hold discarded messages.
+    pub(crate) to_clean: Vec<u32>,
+    /// The last value of `Signals::preempt`.
+    preempting: bool,
 }
 
 pub(crate) struct Signals {
-    mind: Mutex<Mind>,
-    ring: Sender<()>,
-    bell: Receiver<()>,
-    /// Looked at after every message.
-    pub(crate) rush: Arc<AtomicBool>,
+    scheduler: Mutex<Scheduler>,
+    notifier: Sender<()>,
+    notified: Receiver<()>,
+    /// Turns of other bands should end early. Read every few messages.
+    pub(crate) preempt: Arc<AtomicBool>,
 }
 
-impl Mind {
-    /// Lets the flow drain until then. One that is still being started drains when it is: a source that starts later must end, too.
+impl Scheduler {
+    /// Drains the flow until that time. A flow that is still being started drains afterwards: a source that starts later must end, too.
     pub(crate) fn drain(&mut self, until: Time) {
         self.shutdown_asked = true;
         if self.started {
@@ -56,59 +56,60 @@ impl Mind {
         }
     }
 
-    /// One worker, if one sleeps and would find something.
-    pub(crate) fn ring_if_ready(&mut self) -> Rings {
-        self.sleepers.ring_one(self.core.has_ready(), self.core.next_time())
+    /// Wakes one worker, if one sleeps and would find a turn.
+    pub(crate) fn wake_if_ready(&mut self) -> Wakeups {
+        self.sleepers.wake_one(self.core.has_ready(), self.core.next_time())
     }
 
-    /// Everybody who sleeps.
-    pub(crate) fn ring_all(&mut self) -> Rings {
-        self.sleepers.ring_all()
+    /// Wakes all workers that sleep.
+    pub(crate) fn wake_all(&mut self) -> Wakeups {
+        self.sleepers.wake_all()
     }
 }
 
 impl Signals {
     pub(crate) fn new(core: Core, priorities: Vec<i32>, workers: usize) -> Self {
-        let (ring, bell) = channel(workers.max(1));
-        let mind = Mind {
+        let (notifier, notified) = channel(workers.max(1));
+        let scheduler = Scheduler {
             core,
             priorities,
             sleepers: Sleepers::default(),
             started: false,
             shutdown_asked: false,
             failure: None,
-            to_sweep: Vec::new(),
-            rushed: false,
+            to_clean: Vec::new(),
+            preempting: false,
         };
-        Self { mind: Mutex::new(mind), ring, bell, rush: Arc::default() }
+        Self { scheduler: Mutex::new(scheduler), notifier, notified, preempt: Arc::default() }
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Mind> {
-        // No user code runs under this lock; if an assertion failed, others may still see what is left.
-        self.mind.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Scheduler> {
+        // No user code runs under this lock. After a failed assertion others may still read the state.
+        self.scheduler.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells those who have turns whether to hurry. Written only when it changes: they all read it.
-    pub(crate) fn tell_rush(&self, mind: &mut Mind) {
-        let rushed = mind.core.is_rushed();
-        if rushed != mind.rushed {
-            mind.rushed = rushed;
-            self.rush.store(rushed, Relaxed);
+    /// Tells running turns whether to end early. Written only on a change, because all of them read it.
+    pub(crate) fn publish_preemption(&self, scheduler: &mut Scheduler) {
+        let preempting = scheduler.core.wants_preemption();
+        if preempting != scheduler.preempting {
+            scheduler.preempting = preempting;
+            self.preempt.store(preempting, Relaxed);
         }
     }
 
-    pub(crate) fn ring(&self, rings: Rings) {
-        for _ in 0..rings.count() {
-            // A full channel wakes somebody in any case.
-            let _ = self.ring.try_send(());
+    /// Wakes so many workers.
+    pub(crate) fn notify(&self, wakeups: Wakeups) {
+        for _ in 0..wakeups.count() {
+            // A full channel wakes a worker in any case.
+            let _ = self.notifier.try_send(());
         }
     }
 
-    /// Waits for a ring, for at most so long.
+    /// Waits for a notification, for at most so long.
     pub(crate) fn wait(&self, at_most: Option<Duration>) {
-        let _rung_or_late = match at_most {
-            Some(time) => self.bell.recv_timeout(time).is_ok(),
-            None => self.bell.recv().is_ok(),
+        let _notified_or_late = match at_most {
+            Some(time) => self.notified.recv_timeout(time).is_ok(),
+            None => self.notified.recv().is_ok(),
         };
     }
 }
@@ -125,11 +126,11 @@ impl Wake for NodeWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        let mut mind = self.signals.lock();
-        mind.core.woken(self.node);
-        let rings = mind.ring_if_ready();
-        self.signals.tell_rush(&mut mind);
-        drop(mind);
-        self.signals.ring(rings);
+        let mut scheduler = self.signals.lock();
+        scheduler.core.woken(self.node);
+        let wakeups = scheduler.wake_if_ready();
+        self.signals.publish_preemption(&mut scheduler);
+        drop(scheduler);
+        self.signals.notify(wakeups);
     }
 }

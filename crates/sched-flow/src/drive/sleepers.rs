@@ -1,26 +1,26 @@
-//! Who sleeps, who was rung, and who watches the clock.
+//! Which workers sleep, which were notified, and which one waits for the next timer.
 //!
-//! Room: drive, but only values: the lock and the bell are in `signals.rs`.
+//! Room: decisions. Knows counts of workers; knows nothing of the lock and the channel in `signals.rs`.
 //!
 //! # Invariant
-//! When something can be done, a worker is awake, or one that sleeps has been rung. When a time is waited for, an idle worker waits for the
-//! earliest, or a busy one will look before it sleeps.
+//! When a turn is ready, a worker is awake, or one that sleeps has been notified. When there is a timer, an idle worker waits for the
+//! earliest one, or a busy worker will check it before it sleeps.
 //!
 //! # Why it holds
-//! `idle` is raised in the same hold of the lock in which nothing was found. Whoever changes something looks at `idle` in the same hold, and rings after
-//! it. A ring is a token in a channel that outlives the moment, so it cannot come too early. `idle` and `rung` together say how many
+//! A worker that finds nothing raises `idle` before it releases the lock. A thread that makes a change reads `idle` under the same lock, and notifies after
+//! it. A notification is a token in a channel, so it cannot come too early. `idle` and `notified` together count the workers that
 //! sleep or are being woken, whichever of them takes the token. Checked by `tests/loom/main.rs`.
 
 use policy_flow::Time;
 use vocab::or_planted;
 
-/// How many to ring.
-#[must_use = "workers sleep on until they are rung"]
+/// How many workers to wake.
+#[must_use = "workers sleep until they are notified"]
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Rings(usize);
+pub(crate) struct Wakeups(usize);
 
-impl Rings {
-    pub(crate) const NONE: Rings = Rings(0);
+impl Wakeups {
+    pub(crate) const NONE: Wakeups = Wakeups(0);
 
     pub(crate) fn count(self) -> usize {
         self.0
@@ -29,53 +29,53 @@ impl Rings {
 
 #[derive(Debug, Default)]
 pub(crate) struct Sleepers {
-    /// So many workers sleep and have not been rung.
+    /// Workers that sleep and were not notified.
     idle: usize,
-    /// So many have been rung and have not looked yet.
-    rung: usize,
-    /// One that sleeps wakes up at this time.
-    keeper: Option<Time>,
+    /// Workers that were notified and have not woken up yet.
+    notified: usize,
+    /// The time at which the one worker that waits for a timer wakes up.
+    wakeup_at: Option<Time>,
 }
 
 impl Sleepers {
-    /// One worker, if one sleeps and would find something, or the `next` time would be slept through.
-    pub(crate) fn ring_one(&mut self, has_ready: bool, next: Option<Time>) -> Rings {
-        let late = next.is_some_and(|next| self.keeper.is_none_or(|keeper| next < keeper));
+    /// Wakes one worker, if one sleeps and would find a turn, or if no worker would wake up by the `next` time.
+    pub(crate) fn wake_one(&mut self, has_ready: bool, next: Option<Time>) -> Wakeups {
+        let late = next.is_some_and(|next| self.wakeup_at.is_none_or(|wakeup_at| next < wakeup_at));
         let one = self.idle > 0 && (late || has_ready);
         self.idle -= usize::from(one);
-        self.rung += usize::from(one);
-        Rings(usize::from(one))
+        self.notified += usize::from(one);
+        Wakeups(usize::from(one))
     }
 
-    /// Everybody who sleeps.
-    pub(crate) fn ring_all(&mut self) -> Rings {
+    /// Wakes all workers that sleep.
+    pub(crate) fn wake_all(&mut self) -> Wakeups {
         let all = std::mem::take(&mut self.idle);
-        self.rung += all;
-        Rings(all)
+        self.notified += all;
+        Wakeups(all)
     }
 
-    /// The worker that has the lock goes to sleep.
+    /// The worker that has the lock goes to sleep. Returns the time at which it must wake up, if it is the one that waits for the timer.
     pub(crate) fn sleeps(&mut self, until: Option<Time>) -> Option<Time> {
         self.idle += or_planted!(1, "sleeps-uncounted" => 0);
-        // One watches the clock, the others need not.
+        // One worker waits for the timer; the others need not.
         match until {
-            Some(at) if self.keeper.is_none_or(|keeper| at < keeper) => {
-                self.keeper = Some(at);
+            Some(at) if self.wakeup_at.is_none_or(|wakeup_at| at < wakeup_at) => {
+                self.wakeup_at = Some(at);
                 Some(at)
             }
             _ => None,
         }
     }
 
-    /// It woke up.
+    /// A worker woke up. `kept`: what `sleeps` returned.
     pub(crate) fn woke(&mut self, kept: Option<Time>) {
-        if self.rung > 0 {
-            self.rung -= 1;
+        if self.notified > 0 {
+            self.notified -= 1;
         } else {
-            self.idle = self.idle.checked_sub(1).expect("whoever wakes up was asleep");
+            self.idle = self.idle.checked_sub(1).expect("a worker that wakes up was asleep");
         }
-        if kept.is_some() && self.keeper == kept {
-            self.keeper = or_planted!(None, "keeper-stays" => kept);
+        if kept.is_some() && self.wakeup_at == kept {
+            self.wakeup_at = or_planted!(None, "wakeup-time-stays" => kept);
         }
     }
 }

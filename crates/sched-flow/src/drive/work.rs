@@ -1,6 +1,8 @@
-//! What a worker does: picks a turn, gives it, reports it; and sleeps when there is none.
+//! The loop of a worker: picks a turn, gives it, reports it; and sleeps when there is none.
 //!
-//! Room: drive. Both drivers are this loop: once on the caller's thread, or on several fibers.
+//! Room: driver.
+//!
+//! There is one loop. It runs on the thread of the caller, on several fibers, or for a harness.
 
 use std::{
     sync::{Arc, MutexGuard, PoisonError},
@@ -9,16 +11,38 @@ use std::{
 
 use super::{
     Shared,
-    crew::Member,
-    signals::{Mind, Rings},
+    signals::{Scheduler, Wakeups},
+    workers::Member,
 };
-use policy_flow::{Log, NodeState, Outcome, Pick, Time, Turn};
+use policy_flow::{Log, NodeState, Outcome, Pick, Time, Turn, Work};
 
-/// A fiber gives way to others of its thread after so many turns.
+/// A fiber yields to others of its thread after so many turns.
 const TURNS_BETWEEN_YIELDS: u32 = 8;
 
-/// What a turn costs in virtual time, while the flow drains.
+/// The virtual time of a turn while the flow drains.
 const VIRTUAL_TURN: Duration = Duration::from_micros(1);
+
+/// A node that gets so many ticks at one time in a harness would ask for them for ever.
+pub(crate) const MAX_TICKS_AT_ONE_TIME: u32 = 10_000;
+
+/// The kind of worker that runs the loop.
+pub(super) enum Worker<'scope, 'env> {
+    /// The only worker, on the thread of the caller.
+    Alone,
+    /// One of several, each on a fiber.
+    Member(Member<'scope, 'env>),
+    /// A harness: the loop ends when nothing more can happen by this time. Time moves on only that far.
+    Until(Time),
+}
+
+impl<'scope, 'env> Worker<'scope, 'env> {
+    fn member(&mut self) -> Option<&mut Member<'scope, 'env>> {
+        match self {
+            Worker::Member(member) => Some(member),
+            Worker::Alone | Worker::Until(_) => None,
+        }
+    }
+}
 
 impl Shared {
     /// Calls `on_start`, producers first.
@@ -28,23 +52,23 @@ impl Shared {
             let now = self.clock.now();
             let mut cell = self.cells[node as usize].lock().unwrap_or_else(PoisonError::into_inner);
             let (outcome, fatal) = cell.start(now);
-            let mut mind = self.signals.lock();
-            mind.core.started(node, &outcome, &cell.cx.log, now);
-            self.after_turn(&mut mind, node, &cell.cx.log, fatal, now);
-            if mind.failure.is_some() {
+            let mut scheduler = self.signals.lock();
+            scheduler.core.started(node, &outcome, &cell.cx.log, now);
+            self.after_turn(&mut scheduler, node, &cell.cx.log, fatal, now);
+            if scheduler.failure.is_some() {
                 return;
             }
-            if mind.core.node(node).state.is_over() {
-                drop(mind);
-                // What a node started dies with it.
+            if scheduler.core.node(node).state.is_over() {
+                drop(scheduler);
+                // The tasks of a node end with it.
                 cell.cx.host.end();
             }
         }
-        let mut mind = self.signals.lock();
-        mind.started = true;
-        if mind.shutdown_asked {
-            mind.drain(self.clock.now() + self.drain_timeout);
-            self.close_edges(&mut mind);
+        let mut scheduler = self.signals.lock();
+        scheduler.started = true;
+        if scheduler.shutdown_asked {
+            scheduler.drain(self.clock.now() + self.drain_timeout);
+            self.close_edges(&mut scheduler);
         }
     }
 
@@ -58,137 +82,153 @@ impl Shared {
         }
     }
 
-    /// Gives turns until there will be none.
-    pub(super) fn work<'scope>(&'scope self, mut member: Option<Member<'scope, '_>>) {
+    /// Gives turns until there are no more; for a harness, until there are no more by its time. False if a node asks for ticks without end.
+    pub(super) fn work<'scope>(&'scope self, mut worker: Worker<'scope, '_>) -> bool {
         let on_fiber = sched_tasks::current_task().is_some();
         let mut now = self.clock.now();
         let mut turns = 0u32;
-        let mut mind = self.signals.lock();
+        let mut ticks = 0u32;
+        let mut scheduler = self.signals.lock();
         loop {
-            // Between two turns: who gives way with a turn in its hand keeps a node waiting.
+            // Yields between two turns: a worker that yields with a turn keeps a node waiting.
             if turns == TURNS_BETWEEN_YIELDS {
                 turns = 0;
-                if mind.core.has_ready() && member.as_ref().is_some_and(Member::leaves) {
-                    // The other one may sleep.
-                    let rings = mind.ring_if_ready();
-                    return self.unlock(mind, rings);
+                if scheduler.core.has_ready() && worker.member().is_some_and(|member| member.leaves()) {
+                    // The other worker may sleep.
+                    let wakeups = scheduler.wake_if_ready();
+                    self.unlock(scheduler, wakeups);
+                    return true;
                 }
-                self.unlock(mind, Rings::NONE);
-                // On a thread of its own nobody waits for it, but the nursery round it may be cancelled.
-                let gives_way = member.as_mut().is_none_or(Member::gives_way);
-                if gives_way && (on_fiber || sched_tasks::is_cancelled()) {
+                self.unlock(scheduler, Wakeups::NONE);
+                // On a thread of its own no task waits for it, but the nursery around it may be cancelled.
+                let yields = worker.member().is_none_or(Member::yields);
+                if yields && (on_fiber || sched_tasks::is_cancelled()) {
                     sched_tasks::yield_now();
                 }
-                mind = self.signals.lock();
+                scheduler = self.signals.lock();
                 now = self.clock.now();
             }
-            match mind.core.pick(now) {
+            match scheduler.core.pick(now) {
                 Pick::Turn(turn) => {
-                    let rings = mind.ring_if_ready();
-                    self.unlock(mind, rings);
+                    if let (Worker::Until(_), Work::Tick) = (&worker, turn.work) {
+                        ticks += 1;
+                    }
+                    let wakeups = scheduler.wake_if_ready();
+                    self.unlock(scheduler, wakeups);
                     turns += 1;
-                    if let Some(member) = &mut member {
+                    if let Some(member) = worker.member() {
                         member.begins_turn(self);
                     }
-                    (mind, now) = self.give(turn, now);
-                    if let Some(member) = &member {
+                    (scheduler, now) = self.give(turn, now);
+                    if let Some(member) = worker.member() {
                         member.ends_turn();
                     }
-                    if self.clock.is_virtual() && mind.core.is_draining() {
-                        // Turns take no virtual time; but a circle that never becomes quiet must be given up some day.
+                    if ticks == MAX_TICKS_AT_ONE_TIME {
+                        self.unlock(scheduler, Wakeups::NONE);
+                        return false;
+                    }
+                    if self.clock.is_virtual() && scheduler.core.is_draining() {
+                        // Other turns take no virtual time. Here they do, so that the drain timeout also ends a cycle that never becomes quiet.
                         now = now + VIRTUAL_TURN;
                         self.clock.jump(now);
                     }
                 }
                 Pick::Idle(until) => {
-                    if let Some(at) = until
+                    if let Worker::Until(end) = worker {
+                        let Some(at) = until.filter(|at| *at <= end) else {
+                            self.unlock(scheduler, Wakeups::NONE);
+                            return true;
+                        };
+                        self.clock.jump(at);
+                        ticks = 0;
+                    } else if let Some(at) = until
                         && self.clock.is_virtual()
                     {
-                        // Nothing happens before then, so then is now. Whoever has something to say gets in between.
-                        self.unlock(mind, Rings::NONE);
+                        // Nothing happens before that time, so time advances to it. Other threads may make changes in between.
+                        self.unlock(scheduler, Wakeups::NONE);
                         std::thread::yield_now();
                         self.clock.jump(at);
-                        mind = self.signals.lock();
+                        scheduler = self.signals.lock();
                     } else {
-                        let kept = mind.sleepers.sleeps(until);
-                        self.unlock(mind, Rings::NONE);
+                        let kept = scheduler.sleepers.sleeps(until);
+                        self.unlock(scheduler, Wakeups::NONE);
                         self.signals.wait(kept.map(|at| self.clock.until(at)));
-                        mind = self.signals.lock();
-                        mind.sleepers.woke(kept);
+                        scheduler = self.signals.lock();
+                        scheduler.sleepers.woke(kept);
                     }
                     now = self.clock.now();
                 }
                 Pick::Over => {
-                    let rings = mind.ring_all();
-                    self.unlock(mind, rings);
-                    return;
+                    let wakeups = scheduler.wake_all();
+                    self.unlock(scheduler, wakeups);
+                    return true;
                 }
             }
         }
     }
 
     /// Gives a turn and reports it.
-    fn give(&self, turn: Turn, began: Time) -> (MutexGuard<'_, Mind>, Time) {
+    fn give(&self, turn: Turn, began: Time) -> (MutexGuard<'_, Scheduler>, Time) {
         let node = turn.node;
         let mut cell = self.cells[node as usize].try_lock().unwrap_or_else(|error| match error {
             std::sync::TryLockError::Poisoned(poisoned) => poisoned.into_inner(),
             std::sync::TryLockError::WouldBlock => panic!("node {node} has two turns at a time"),
         });
-        let (mut outcome, fatal): (Outcome, _) = cell.turn(turn, |edge| self.places[edge as usize], began);
+        let (mut outcome, fatal): (Outcome, _) = cell.turn(turn, |edge| self.targets[edge as usize], began);
         let now = self.clock.now();
         outcome.took_nanos = now.nanos().saturating_sub(began.nanos());
         let Log { handled, errors, .. } = cell.cx.log;
         cell.cx.pace.learn(handled + errors, outcome.took_nanos);
-        let mut mind = self.signals.lock();
-        mind.core.report(turn, &outcome, &cell.cx.log);
-        self.after_turn(&mut mind, node, &cell.cx.log, fatal, now);
-        if mind.core.node(node).state.is_over() {
-            drop(mind);
-            // What a node started dies with it.
+        let mut scheduler = self.signals.lock();
+        scheduler.core.report(turn, &outcome, &cell.cx.log);
+        self.after_turn(&mut scheduler, node, &cell.cx.log, fatal, now);
+        if scheduler.core.node(node).state.is_over() {
+            drop(scheduler);
+            // The tasks of a node end with it.
             cell.cx.host.end();
-            mind = self.signals.lock();
+            scheduler = self.signals.lock();
         }
-        (mind, now)
+        (scheduler, now)
     }
 
-    /// What a turn asked of the whole flow.
-    fn after_turn(&self, mind: &mut Mind, node: u32, log: &Log, fatal: super::cell::Fatal, now: Time) {
+    /// Does what a turn asked of the whole flow.
+    fn after_turn(&self, scheduler: &mut Scheduler, node: u32, log: &Log, fatal: super::cell::Fatal, now: Time) {
         if let Some(error) = fatal {
-            mind.failure.get_or_insert((node, error));
-            mind.core.halt();
+            scheduler.failure.get_or_insert((node, error));
+            scheduler.core.halt();
         }
         if log.shutdown {
-            mind.drain(now + self.drain_timeout);
+            scheduler.drain(now + self.drain_timeout);
         }
-        self.close_edges(mind);
+        self.close_edges(scheduler);
     }
 
-    /// Lets go of the lock; then rings, and drops what closed edges held.
-    pub(super) fn unlock(&self, mut mind: MutexGuard<'_, Mind>, rings: Rings) {
-        self.signals.tell_rush(&mut mind);
-        let to_sweep = std::mem::take(&mut mind.to_sweep);
-        drop(mind);
-        self.signals.ring(rings);
-        to_sweep.iter().for_each(|edge| self.edges[*edge as usize].sweep());
+    /// Releases the lock; then wakes workers and drops discarded messages.
+    pub(super) fn unlock(&self, mut scheduler: MutexGuard<'_, Scheduler>, wakeups: Wakeups) {
+        self.signals.publish_preemption(&mut scheduler);
+        let to_clean = std::mem::take(&mut scheduler.to_clean);
+        drop(scheduler);
+        self.signals.notify(wakeups);
+        to_clean.iter().for_each(|edge| self.edges[*edge as usize].drop_discarded());
     }
 
-    /// Closes edges into nodes that are over, and tells whoever waited there.
-    pub(super) fn close_edges(&self, mind: &mut Mind) {
+    /// Closes edges into nodes that are over, and signals room to producers that waited there.
+    pub(super) fn close_edges(&self, scheduler: &mut Scheduler) {
         loop {
-            let closed = mind.core.take_closed();
+            let closed = scheduler.core.take_closed();
             if closed.is_empty() {
                 return;
             }
             for edge in closed {
                 if self.edges[edge as usize].close() {
-                    mind.core.roomy(edge);
+                    scheduler.core.roomy(edge);
                 }
-                mind.to_sweep.push(edge);
+                scheduler.to_clean.push(edge);
             }
         }
     }
 
-    /// A task of a node panicked, or could not be started.
+    /// Counts the error of a task that panicked or could not be started.
     pub(super) fn task_failed(signals: &super::signals::Signals, node: u32, error: &crate::error::NodeError) {
         let text: Arc<str> = error.to_string().into();
         signals.lock().core.note_error(node, text);

@@ -11,8 +11,8 @@ use std::{collections::HashMap, sync::Arc};
 use super::{EdgeSpec, Entry, Graph, Problem};
 use crate::node::{NodeSpec, unit::Declared};
 
-/// Graphs may be nested so deep.
-const MOST_LEVELS: usize = 64;
+/// The limit of levels of nested graphs.
+const MAX_LEVELS: usize = 64;
 /// The input that every node has.
 pub(crate) const CONTROL: &str = "control";
 
@@ -24,7 +24,7 @@ pub(crate) struct FlatNode {
 
 /// Where an edge ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Place {
+pub(crate) enum Target {
     Port(usize),
     Control,
 }
@@ -32,7 +32,7 @@ pub(crate) enum Place {
 pub(crate) struct FlatEdge {
     pub(crate) id: String,
     pub(crate) from: (u32, usize),
-    pub(crate) to: (u32, Place),
+    pub(crate) to: (u32, Target),
     pub(crate) spec: EdgeSpec,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Flat {
     pub(crate) edges: Vec<FlatEdge>,
     pub(crate) problems: Vec<Problem>,
     by_id: HashMap<Arc<str>, u32>,
-    /// What is behind an exposed port: the id of the graph and the port, to the port inside.
+    /// Exposed ports: from the id of the graph and the port to the port inside.
     inputs: HashMap<(String, String), (String, String)>,
     outputs: HashMap<(String, String), (String, String)>,
     /// The graphs, by id, with the names of their nodes.
@@ -61,7 +61,7 @@ impl Flat {
     pub(crate) fn of(graphs: Vec<Graph>) -> Self {
         let mut flat = Flat::default();
         let mut edges = Vec::new();
-        // Several graphs that were registered are one: their nodes stand side by side.
+        // Several graphs are one: their nodes stand side by side.
         for graph in graphs {
             flat.enter(String::new(), graph, 0, &mut edges);
         }
@@ -71,10 +71,10 @@ impl Flat {
         flat
     }
 
-    /// Enters the nodes of a graph, and of those inside; keeps the edges for later, when all ports are known.
+    /// Adds the nodes of a graph and of the graphs inside. Keeps the edges for later, when all ports are known.
     fn enter(&mut self, prefix: String, graph: Graph, level: usize, edges: &mut Vec<(String, EdgeSpec)>) {
-        if level > MOST_LEVELS {
-            self.problems.push(Problem::TooDeep { graph: prefix, most: MOST_LEVELS });
+        if level > MAX_LEVELS {
+            self.problems.push(Problem::TooDeep { graph: prefix, limit: MAX_LEVELS });
             return;
         }
         for (name, entry) in graph.nodes {
@@ -85,7 +85,7 @@ impl Flat {
             if !fits {
                 self.problems.push(Problem::BadName { name: name.to_string() });
                 if name.is_empty() {
-                    continue; // it would be the graph round it
+                    continue; // it would be the graph around it
                 }
             }
             let id = below(&prefix, &name);
@@ -124,7 +124,7 @@ impl Flat {
         edges.extend(graph.edges.into_iter().map(|edge| (prefix.clone(), edge)));
     }
 
-    /// The graphs that the path of a node names: none of them is a node.
+    /// Adds the graphs that the path of a node names. None of them may be a node.
     fn enter_around(&mut self, prefix: &str, id: &str) {
         for (at, _) in id.match_indices('/').filter(|(at, _)| *at > prefix.len()) {
             let graph = &id[..at];
@@ -162,8 +162,8 @@ impl Flat {
         self.nodes.push(FlatNode { id, spec, declared });
     }
 
-    /// The real node and port behind a name.
-    fn resolve(&mut self, by: &str, input: bool, node: String, port: String) -> Option<(u32, Place)> {
+    /// The real node and port of a name.
+    fn resolve(&mut self, by: &str, input: bool, node: String, port: String) -> Option<(u32, Target)> {
         let (mut node, mut port) = (node, port);
         // Each step leads one level deeper, so it ends.
         loop {
@@ -171,10 +171,10 @@ impl Flat {
                 let declared = &self.nodes[index as usize].declared;
                 let ports = if input { &declared.inputs } else { &declared.outputs };
                 if input && port == CONTROL {
-                    return Some((index, Place::Control));
+                    return Some((index, Target::Control));
                 }
                 if let Some(at) = ports.iter().position(|spec| *spec.name == *port) {
-                    return Some((index, Place::Port(at)));
+                    return Some((index, Target::Port(at)));
                 }
                 let has = ports.iter().map(|spec| spec.name.to_string()).collect();
                 self.problems.push(Problem::UnknownPort { by: by.to_owned(), node, port, input, has });
@@ -204,14 +204,14 @@ impl Flat {
         let by = format!("{}:{}->{}:{}", spec.from.node, spec.from.port, spec.to.node, spec.to.port);
         let from = self.resolve(&by, false, below(prefix, &spec.from.node), spec.from.port.clone());
         let to = self.resolve(&by, true, below(prefix, &spec.to.node), spec.to.port.clone());
-        let (Some((source, Place::Port(output))), Some((target, place))) = (from, to) else { return };
+        let (Some((source, Target::Port(output))), Some((target, input))) = (from, to) else { return };
         let (from, to) = (&self.nodes[source as usize], &self.nodes[target as usize]);
-        let to_port = match place {
-            Place::Port(at) => &*to.declared.inputs[at].name,
-            Place::Control => CONTROL,
+        let to_port = match input {
+            Target::Port(at) => &*to.declared.inputs[at].name,
+            Target::Control => CONTROL,
         };
         let id = format!("{}:{}->{}:{to_port}", from.id, from.declared.outputs[output].name, to.id);
-        self.edges.push(FlatEdge { id, from: (source, output), to: (target, place), spec });
+        self.edges.push(FlatEdge { id, from: (source, output), to: (target, input), spec });
     }
 
     /// Exposed ports that lead nowhere.
@@ -228,7 +228,7 @@ impl Flat {
     }
 }
 
-/// The name that is most like a word, if any is.
+/// The name that is most similar to a word, if one is.
 fn similar(word: &str, names: &[String]) -> Option<String> {
     let best = names.iter().map(|name| (strsim::levenshtein(word, name), name)).min()?;
     (best.0 <= 1 + word.len() / 4).then(|| best.1.clone())

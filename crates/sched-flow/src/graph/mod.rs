@@ -1,12 +1,14 @@
-//! What users build: nodes, edges, graphs inside graphs.
+//! A graph, as users build it: nodes, edges, graphs inside graphs.
 //!
-//! Room: vocabulary of the crate. Nothing here fails: what is wrong is found by `check`, all of it at once.
+//! Room: interface.
+//!
+//! Nothing here fails: `check` finds all problems at once.
 
+mod bands;
 pub(crate) mod check;
 mod flatten;
 mod order;
 mod problem;
-mod urgency;
 
 use std::{any::Any, fmt, sync::Arc};
 
@@ -21,9 +23,9 @@ use crate::{
     node::{NodeSpec, schema::Carried},
 };
 
-/// An edge holds so many messages unless told otherwise.
+/// The default capacity of an edge.
 pub const DEFAULT_CAPACITY: usize = 1024;
-/// No edge holds more.
+/// The largest capacity of an edge.
 pub const MAX_CAPACITY: usize = 1 << 24;
 
 /// A graph of nodes and edges; also a part of a larger one.
@@ -62,9 +64,9 @@ pub(crate) struct EdgeSpec {
     pub(crate) to: InPort,
     pub(crate) capacity: usize,
     pub(crate) policy: Policy,
-    /// How to merge, and payloads of which type.
+    /// The merge function, and the type of its payloads.
     pub(crate) merge: Option<(Arc<dyn Any + Send + Sync>, Carried)>,
-    /// None if the user did not say: then `urgency` does.
+    /// None if the user did not choose: then `bands` does.
     pub(crate) priority: Option<i32>,
 }
 
@@ -85,7 +87,7 @@ impl Graph {
         &self.name
     }
 
-    /// Adds a node. Two of one name are a [problem](Problem::DuplicateNode), which is told when the flow is made.
+    /// Adds a node. Two with the same name are a [problem](Problem::DuplicateNode), which is reported when the flow is built.
     pub fn add(&mut self, name: impl Into<String>, node: impl Into<NodeSpec>) -> NodeRef {
         self.enter(name.into(), Entry::Node(Box::new(node.into())))
     }
@@ -117,7 +119,7 @@ impl Graph {
         self.enter(name.into(), Entry::Graph(graph))
     }
 
-    /// Adds a node by its path: `denoise/fir` is called as if it stood in a graph `denoise` of this one. For graphs that are flat already, as those read from a file: their
+    /// Adds a node by its path: `denoise/fir` has the name of a node `fir` in an inner graph `denoise`. For graphs that are flat already, as those read from a file: their
     /// edges join nodes of any depth, without exposed ports.
     ///
     /// ```
@@ -141,7 +143,7 @@ impl Graph {
         NodeRef { name }
     }
 
-    /// Connects an output with an input. An edge has a capacity of 1024 and blocks, unless told otherwise.
+    /// Connects an output with an input. By default an edge has a capacity of 1024 and blocks.
     pub fn connect(&mut self, from: impl Into<OutPort>, to: impl Into<InPort>) -> Connect<'_> {
         self.edges.push(EdgeSpec {
             from: from.into(),
@@ -154,12 +156,12 @@ impl Graph {
         Connect { edge: self.edges.last_mut().expect("just pushed") }
     }
 
-    /// Makes an input of a node one of this graph.
+    /// Makes an input of a node an input of this graph.
     pub fn expose_input(&mut self, name: impl Into<String>, port: impl Into<InPort>) {
         self.exposed_inputs.push((name.into(), port.into()));
     }
 
-    /// Makes an output of a node one of this graph.
+    /// Makes an output of a node an output of this graph.
     pub fn expose_output(&mut self, name: impl Into<String>, port: impl Into<OutPort>) {
         self.exposed_outputs.push((name.into(), port.into()));
     }
@@ -241,7 +243,7 @@ port! {
     InPort, "in"
 }
 
-/// An edge that was just made, to say more about it.
+/// A new edge, to change its settings.
 #[derive(Debug)]
 pub struct Connect<'g> {
     edge: &'g mut EdgeSpec,
@@ -254,33 +256,33 @@ impl fmt::Debug for EdgeSpec {
 }
 
 impl Connect<'_> {
-    /// How many messages may wait.
+    /// Sets how many messages may wait.
     pub fn capacity(self, messages: usize) -> Self {
         self.edge.capacity = messages;
         self
     }
 
-    /// What is done when it is full. [`Policy::Coalesce`] needs a function: use [`coalesce`](Self::coalesce).
+    /// Sets what is done when it is full. [`Policy::Coalesce`] needs a function: use [`coalesce`](Self::coalesce).
     pub fn policy(self, policy: Policy) -> Self {
         self.edge.policy = policy;
         self
     }
 
-    /// How urgent it is: see [`Band::of`]. If nothing is said, an edge to an input called `control` is one of control, and so is one to a node that feeds only edges of
+    /// Sets its priority, and so its band: see [`Band::of`]. By default an edge to an input called `control` is in the control band, and so is one to a node that feeds only edges of
     /// control; others are normal.
     pub fn priority(self, priority: i32) -> Self {
         self.edge.priority = Some(priority);
         self
     }
 
-    /// An edge of control: it gets through under any load. A node that feeds nothing else is of that band, too, with all that feeds only it: so that a message of control is one
+    /// Puts it into the control band: its messages get through under any load. A node that feeds only such edges is in that band, too, and so is a node that feeds only this one. So a control message is in the control band
     /// from where it enters the flow.
     pub fn control(self) -> Self {
         self.priority(Band::CONTROL_FROM)
     }
 
-    /// When it is full, a new message is merged into the newest that waits, in place. A function that fails must leave what waits as it was; then neither is lost: the producer waits, as on a
-    /// Block edge. One that panics failed; what it changed until then stays changed. No lock is held while it runs, and nothing is copied.
+    /// Sets a merge function: when the edge is full, a new message is merged into the newest one that waits, in place. A function that fails must leave the waiting message as it was. Then neither is lost: the producer waits, as on a
+    /// Block edge. A panic is a failure, but its changes stay. No lock is held while the function runs, and nothing is copied.
     ///
     /// ```
     /// # use bursar::flow::{Graph, NodeError, from_iter, sink};

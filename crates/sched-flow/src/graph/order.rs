@@ -1,10 +1,12 @@
-//! Circles, and the order in which nodes start.
+//! Cycles, and the topological order in which nodes start.
 //!
-//! Room: decisions. Functions of values; without recursion, since a chain may be a hundred thousand nodes long.
+//! Room: decisions.
+//!
+//! No recursion: a chain may be a hundred thousand nodes long.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-/// An arrow from one node to another.
+/// A directed edge from one node to another.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arrow {
     pub(crate) from: u32,
@@ -19,7 +21,7 @@ fn successors(nodes: usize, arrows: &[Arrow]) -> Vec<Vec<u32>> {
     lists
 }
 
-/// For each node the number of its group: nodes that reach each other have the same. (Tarjan's algorithm.)
+/// The strongly connected components: for each node the number of its group. Nodes that reach each other share one. (Tarjan's algorithm.)
 pub(crate) fn groups(nodes: usize, arrows: &[Arrow]) -> Vec<u32> {
     const UNSEEN: u32 = u32::MAX;
     let next = successors(nodes, arrows);
@@ -28,23 +30,23 @@ pub(crate) fn groups(nodes: usize, arrows: &[Arrow]) -> Vec<u32> {
     let mut group = vec![UNSEEN; nodes];
     let (mut count, mut group_count) = (0, 0);
     let mut open = Vec::new();
-    // A node and how many of its successors were looked at: the call stack, made plain.
+    // A node, and how many of its successors were visited: an explicit call stack.
     let mut path: Vec<(u32, usize)> = Vec::new();
     for root in 0..nodes as u32 {
         if number[root as usize] != UNSEEN {
             continue;
         }
         path.push((root, 0));
-        while let Some((node, looked)) = path.last_mut() {
+        while let Some((node, visited)) = path.last_mut() {
             let at = *node as usize;
-            if *looked == 0 {
+            if *visited == 0 {
                 number[at] = count;
                 lowest[at] = count;
                 count += 1;
                 open.push(*node);
             }
-            if let Some(&to) = next[at].get(*looked) {
-                *looked += 1;
+            if let Some(&to) = next[at].get(*visited) {
+                *visited += 1;
                 let to_at = to as usize;
                 if number[to_at] == UNSEEN {
                     path.push((to, 0));
@@ -73,7 +75,7 @@ pub(crate) fn groups(nodes: usize, arrows: &[Arrow]) -> Vec<u32> {
     group
 }
 
-/// The nodes, each after all that lead to it, otherwise in the order they were added; or the nodes of a circle.
+/// The nodes in topological order, otherwise in the order in which they were added; or the nodes of a cycle.
 pub(crate) fn topological(nodes: usize, arrows: &[Arrow]) -> Result<Vec<u32>, Vec<u32>> {
     let next = successors(nodes, arrows);
     let mut before = vec![0u32; nodes];
@@ -95,7 +97,7 @@ pub(crate) fn topological(nodes: usize, arrows: &[Arrow]) -> Result<Vec<u32>, Ve
     if order.len() == nodes {
         return Ok(order);
     }
-    // Every node that is left has one that is left before it, so walking backwards must come round.
+    // Every node that is left has a predecessor that is left, so walking backwards finds a cycle.
     let mut previous = vec![u32::MAX; nodes];
     for arrow in arrows {
         if before[arrow.from as usize] > 0 && before[arrow.to as usize] > 0 {
@@ -108,14 +110,14 @@ pub(crate) fn topological(nodes: usize, arrows: &[Arrow]) -> Result<Vec<u32>, Ve
         seen[at as usize] = true;
         at = previous[at as usize];
     }
-    let mut circle = vec![at];
+    let mut cycle = vec![at];
     let mut walk = previous[at as usize];
     while walk != at {
-        circle.push(walk);
+        cycle.push(walk);
         walk = previous[walk as usize];
     }
-    circle.reverse();
-    Err(circle)
+    cycle.reverse();
+    Err(cycle)
 }
 
 #[cfg(test)]
@@ -133,9 +135,9 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_is_named_in_its_direction() {
-        let circle = topological(4, &arrows(&[(0, 1), (1, 2), (2, 1), (2, 3)])).unwrap_err();
-        assert!(circle == [1, 2] || circle == [2, 1], "{circle:?}");
+    fn a_cycle_is_named_in_its_direction() {
+        let cycle = topological(4, &arrows(&[(0, 1), (1, 2), (2, 1), (2, 3)])).unwrap_err();
+        assert!(cycle == [1, 2] || cycle == [2, 1], "{cycle:?}");
         assert_eq!(topological(1, &arrows(&[(0, 0)])), Err(vec![0]));
     }
 

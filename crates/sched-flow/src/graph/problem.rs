@@ -1,10 +1,12 @@
-//! What can be wrong with a graph, and what to do about it.
+//! Problems of a graph, and how to fix them.
+//!
+//! Room: values.
 
 use std::{error::Error, fmt};
 
 use super::MAX_CAPACITY;
 
-/// One thing that is wrong with a graph.
+/// A problem of a graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Problem {
@@ -18,18 +20,18 @@ pub enum Problem {
         /// The name.
         name: String,
     },
-    /// An edge, or an exposed port, names a node that is not there.
+    /// An edge, or an exposed port, names a node that does not exist.
     UnknownNode {
-        /// Who names it.
+        /// The edge or port that names it.
         by: String,
         /// The name.
         node: String,
-        /// One that is there and looks alike.
+        /// A node with a similar name.
         similar: Option<String>,
     },
     /// An edge names a port that its node does not have.
     UnknownPort {
-        /// Who names it.
+        /// The edge or port that names it.
         by: String,
         /// The node.
         node: String,
@@ -47,7 +49,7 @@ pub enum Problem {
         /// The port.
         port: String,
     },
-    /// An edge holds nothing, or too much.
+    /// The capacity of an edge is zero or too large.
     BadCapacity {
         /// The edge.
         edge: String,
@@ -84,7 +86,7 @@ pub enum Problem {
         /// What goes in.
         to: String,
     },
-    /// A schema was given to a port that is not there, or that carries another type.
+    /// A schema was given to a port that does not exist, or that carries another type.
     BadSchema {
         /// The node.
         node: String,
@@ -102,14 +104,14 @@ pub enum Problem {
         /// What the function merges, if there is one.
         merges: Option<&'static str>,
     },
-    /// An input that nobody feeds.
+    /// An input that is not connected.
     UnfedInput {
         /// The node.
         node: String,
         /// The port.
         port: String,
     },
-    /// A circle of edges that all block, or coalesce, which blocks when the function fails: it could come to wait for itself.
+    /// A cycle of edges that all block or coalesce: it could wait for itself. An edge that coalesces blocks when its function fails.
     Cycle {
         /// Its nodes.
         nodes: Vec<String>,
@@ -118,15 +120,15 @@ pub enum Problem {
     BadSetting {
         /// The node, or the flow.
         of: String,
-        /// Which, and why.
+        /// The setting, and why it is wrong.
         setting: &'static str,
     },
     /// Graphs inside graphs, too many levels of them.
     TooDeep {
         /// The graph at which it stops.
         graph: String,
-        /// The most levels.
-        most: usize,
+        /// The limit of levels.
+        limit: usize,
     },
     /// There is no node at all.
     Empty,
@@ -163,7 +165,7 @@ impl fmt::Display for Problem {
             Problem::BadCapacity { edge, capacity } => {
                 write!(f, "{edge}: a capacity of {capacity} is not possible; use 1 to {MAX_CAPACITY}")
             }
-            Problem::DuplicateEdge { edge } => write!(f, "{edge}: this edge is there twice; remove one"),
+            Problem::DuplicateEdge { edge } => write!(f, "{edge}: this edge exists twice; remove one"),
             Problem::DuplicateExposure { graph, port } => {
                 write!(f, "graph `{graph}` exposes `{port}` twice; rename one")
             }
@@ -183,25 +185,25 @@ impl fmt::Display for Problem {
                 write!(f, "{edge}: there is no function that merges `{carries}`; give one with `coalesce`")
             }
             Problem::UnfedInput { node, port } => {
-                write!(f, "nobody feeds the input `{port}` of node `{node}`; connect it, or remove the node")
+                write!(f, "nothing feeds the input `{port}` of node `{node}`; connect it, or remove the node")
             }
             Problem::Cycle { nodes } => write!(
                 f,
-                "the edges of the circle {} -> {} all block or coalesce, so it could come to wait for itself; \
+                "the edges of the cycle {} -> {} all block or coalesce, so it could wait for itself; \
                  give one of them the policy drop or latest",
                 nodes.join(" -> "),
                 nodes[0]
             ),
             Problem::BadSetting { of, setting } => write!(f, "`{of}`: {setting}"),
-            Problem::TooDeep { graph, most } => {
-                write!(f, "graph `{graph}` lies deeper than {most} levels; take some out")
+            Problem::TooDeep { graph, limit } => {
+                write!(f, "graph `{graph}` is nested deeper than {limit} levels; remove some")
             }
             Problem::Empty => f.write_str("the graph has no nodes; add some"),
         }
     }
 }
 
-/// Everything that is wrong with a graph.
+/// All problems of a graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problems {
     pub(crate) graph: String,

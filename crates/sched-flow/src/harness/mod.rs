@@ -1,52 +1,44 @@
-//! One node, driven by hand: to test a node without a graph, threads or a clock.
+//! A harness for one node: to test it without a graph, without threads, and in virtual time.
 //!
-//! Room: drive. The only effects are those of the node itself, and the thread of the tasks that it starts.
+//! Room: interface. Knows ports and payloads; knows nothing of turns, ticks and error policies.
 //!
 //! # Invariant
-//! The node is called as a flow calls it: through the same [`Unit`], with the same room, error policy and order of calls. Only time is
-//! told by hand, and what comes out lies in edges until it is taken.
+//! The node is called by the loop, the decisions and the error policy of a real flow. Only the clock is moved by hand, and output stays on its edge until it is taken.
 //!
 //! # Why it holds
-//! [`Harness::pump`] is the one place that serves messages. It is called after everything that may let the node go on: a message, a
-//! tick, a wake, a take that made room.
+//! The harness makes no call of the node. It puts messages on edges, takes them from edges, and lets [`Single`] run until nothing more can happen now.
 
-mod told;
+mod events;
 
 use std::{any::Any, collections::VecDeque, fmt, sync::Arc, task::Waker, time::Duration};
 
-use policy_flow::Policy;
+use policy_flow::{NodeState, Policy};
 
 use crate::{
-    drive::{
-        cell::{pause_after, stops},
-        host::NurseryHost,
-    },
+    drive::{host::NurseryHost, single::Single, work::MAX_TICKS_AT_ONE_TIME},
     edge::{AnyEdge, Edge, EdgeSetup},
-    error::{NodeError, NodeResult, OnError},
+    error::{NodeError, NodeResult},
     message::{Message, Payload, Time, TraceId},
     node::{
         NodeSpec, Produced,
         cx::Cx,
-        inlet::Fate,
         schema::{AnySchema, Check, PortSpec},
-        unit::{Hook, Unit, call_hook, note},
     },
     observe::Observer,
 };
-use told::{Bell, Errors, WAKE_LIMIT};
+use events::{Errors, WAKE_TIMEOUT, WakeFlag};
 
-/// As many as anybody will send in a test.
-const PLENTY: usize = 1 << 30;
+/// More messages than any test sends.
+const UNLIMITED: usize = 1 << 30;
 
-/// A node that asks so often for a tick at the same time will do so for ever.
-const MOST_AT_ONE_TIME: u32 = 10_000;
-/// A source that fails so often in a row will not work.
-const MOST_FAILURES: u32 = 1000;
+/// A source that fails so often in a row does not work.
+const MAX_FAILURES: u32 = 1000;
 
-/// Drives one node without a graph, in virtual time.
+/// Runs one node without a graph, in virtual time, with the loop and the decisions of a real flow.
 ///
-/// Messages that are sent are handled at once, if the node accepts them. Time stands still until it is told to
-/// [advance](Self::advance).
+/// Messages that are sent are handled at once, if the node accepts them. Those of several inputs that have to wait are served in turn. Time stands still until
+/// [`advance`](Self::advance); a source produces only when it is [asked](Self::produce), or at the ticks of its cadence; and a node that was woken has its `on_wake` called by
+/// [`woken`](Self::woken) or [`wake`](Self::wake).
 ///
 /// ```
 /// use bursar::flow::{Harness, map};
@@ -59,28 +51,15 @@ const MOST_FAILURES: u32 = 1000;
 /// # Ok::<(), bursar::flow::NodeError>(())
 /// ```
 pub struct Harness {
-    unit: Box<dyn Unit>,
-    cx: Cx,
-    on_error: OnError,
-    cadence: Option<Duration>,
-    /// When the cadence comes next.
-    next_tick: Option<Time>,
-    /// When the node asked for a tick.
-    asked: Option<Time>,
-    /// After a failure: it is not served before.
-    rest: Option<Time>,
-    /// How often in a row a tick, or the end, failed.
-    failed: u32,
+    flow: Single,
+    is_source: bool,
     inputs: Vec<Input>,
     outputs: Vec<(PortSpec, Arc<dyn AnyEdge>)>,
-    /// The inputs of what waits, in the order in which it was sent.
-    waiting: VecDeque<usize>,
+    /// Trace ids that were given to messages.
     traces: u64,
-    state: State,
-    shutdown: bool,
-    bell: Arc<Bell>,
+    wakes: Arc<WakeFlag>,
     errors: Arc<Errors>,
-    told: Vec<String>,
+    seen_errors: Vec<String>,
 }
 
 struct Input {
@@ -89,69 +68,46 @@ struct Input {
     schema: Option<AnySchema>,
 }
 
-/// Where the node stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
-enum State {
-    Running,
-    /// No more input comes; something is still under way.
-    Ending,
-    /// `on_end` was called, and something is under way again.
-    Closing,
-    Ended,
-    Stopped,
-}
-
 impl Harness {
     /// A node that has been started.
     pub fn new(node: impl Into<NodeSpec>) -> Self {
         let spec = node.into();
         let declared = spec.declare();
         let NodeSpec { mut unit, tick, on_error, schemas, .. } = spec;
-        let mut outputs = Vec::new();
-        for (place, port) in declared.outputs.into_iter().enumerate() {
-            let edge = unit.open_output(place, setup(place));
-            if let Some((_, schema)) = schemas.iter().find(|(name, _)| **name == *port.name) {
+        let schema_of = |port: &PortSpec| {
+            schemas.iter().find(|(name, _)| **name == *port.name).map(|(_, schema)| schema.clone()).inspect(|schema| {
                 assert!(schema.of == port.carries, "a schema of `{}` is for {}", port.name, schema.of.name);
-                unit.check_output(place, &schema.check);
+            })
+        };
+        let mut inputs = Vec::new();
+        for (index, port) in declared.inputs.into_iter().enumerate() {
+            let edge = unit.open_input(index, setup(index));
+            inputs.push(Input { schema: schema_of(&port), port, edge });
+        }
+        let mut outputs = Vec::new();
+        for (index, port) in declared.outputs.into_iter().enumerate() {
+            let edge = unit.open_output(index, setup(inputs.len() + index));
+            if let Some(schema) = schema_of(&port) {
+                unit.check_output(index, &schema.check);
             }
             outputs.push((port, edge));
         }
-        let open = |(place, port): (usize, PortSpec)| {
-            let edge = unit.open_input(place, setup(place));
-            let schema = schemas.iter().find(|(name, _)| **name == *port.name).map(|(_, schema)| schema.clone());
-            Input { port, edge, schema }
-        };
-        let inputs = declared.inputs.into_iter().enumerate().map(open).collect();
-        let bell = Arc::<Bell>::default();
+        let wakes = Arc::<WakeFlag>::default();
         let errors = Arc::<Errors>::default();
-        let tell = Arc::clone(&errors);
-        let host = NurseryHost::on_thread("node".into(), Arc::new(move |error| tell.push(error.to_string())));
-        let mut cx = Cx::new("node".into(), 0, Waker::from(Arc::clone(&bell)), Box::new(host));
+        let task_errors = Arc::clone(&errors);
+        let host = NurseryHost::on_thread("node".into(), Arc::new(move |error| task_errors.push(error.to_string())));
+        let mut cx = Cx::new("node".into(), 0, Waker::from(Arc::clone(&wakes)), Box::new(host));
         cx.observer = Some(Arc::clone(&errors) as Arc<dyn Observer>);
-        let mut harness = Self {
-            unit,
-            cx,
-            on_error,
-            cadence: tick,
-            next_tick: tick.map(|every| Time::START + every),
-            asked: None,
-            rest: None,
-            failed: 0,
-            inputs,
-            outputs,
-            waiting: VecDeque::new(),
-            traces: 0,
-            state: State::Running,
-            shutdown: false,
-            bell,
-            errors,
-            told: Vec::new(),
-        };
-        harness.call(Hook::Start);
+        let is_source = unit.is_source();
+        let edges_in: Vec<_> = inputs.iter().map(|input| Arc::clone(&input.edge)).collect();
+        let edges_out: Vec<_> = outputs.iter().map(|(_, edge)| Arc::clone(edge)).collect();
+        let flow = Single::start((unit, cx), tick, on_error, &edges_in, &edges_out);
+        let mut harness = Self { flow, is_source, inputs, outputs, traces: 0, wakes, errors, seen_errors: Vec::new() };
+        harness.run();
         harness
     }
 
-    /// Lets every output hold so many messages that nobody [took](Self::take). When one is full, the node waits, as in a flow.
+    /// Lets every output hold so many messages that were not [taken](Self::take). When one is full, the node waits, as in a flow.
     ///
     /// # Panics
     /// If it is 0.
@@ -159,15 +115,17 @@ impl Harness {
         for (_, edge) in &self.outputs {
             edge.set_capacity(messages);
         }
+        // What the node knows of the room is no longer true.
+        self.flow.cell().unit.has_room(usize::MAX);
         self
     }
 
-    /// Sends a message to an input. It is handled at once, unless the node does not accept it, has no room for what comes of it, or
-    /// rests after an error.
+    /// Sends a message to an input. It is handled at once, unless the node does not accept it, has no room for output, or
+    /// backs off after an error.
     ///
     /// # Errors
-    /// If there is no such input, it carries another type, its schema refuses the payload, or the node has ended. That the
-    /// *node* failed is told by [`errors`](Self::errors).
+    /// If there is no such input, it carries another type, its schema refuses the payload, or the node has ended. Errors of the
+    /// *node* are in [`errors`](Self::errors).
     pub fn send<T: Payload>(&mut self, input: &str, payload: T) -> NodeResult {
         self.send_message(input, Message::new(payload))
     }
@@ -177,11 +135,11 @@ impl Harness {
     /// # Errors
     /// As [`send`](Self::send).
     pub fn send_message<T: Payload>(&mut self, input: &str, mut message: Message<T>) -> NodeResult {
-        let Some(place) = self.inputs.iter().position(|known| &*known.port.name == input) else {
+        let Some(index) = self.inputs.iter().position(|known| &*known.port.name == input) else {
             let known = self.inputs.iter().map(|known| &*known.port.name);
             return Err(NodeError::msg(format!("the node has no input `{input}`; it has: {}", list(known))));
         };
-        let Input { port, edge, schema } = &self.inputs[place];
+        let Input { port, edge, schema } = &self.inputs[index];
         let Some(edge) = typed::<T>(edge) else {
             return Err(NodeError::msg(format!(
                 "input `{input}` carries {}, not {}; send that",
@@ -189,8 +147,8 @@ impl Harness {
                 std::any::type_name::<T>()
             )));
         };
-        if self.state != State::Running {
-            return Err(NodeError::msg(format!("input `{input}` is over: the node was told to end, or stopped")));
+        if !self.flow.takes_input() {
+            return Err(NodeError::msg(format!("input `{input}` has ended: the node was ended or stopped")));
         }
         if let Some(check) = schema.as_ref().and_then(|schema| schema.check.downcast_ref::<Check<T>>()) {
             check(&message.payload).map_err(NodeError::msg)?;
@@ -198,18 +156,25 @@ impl Harness {
         if message.header.trace == TraceId::NONE {
             self.traces += 1;
             message.header.trace = TraceId(self.traces);
-            message.header.at = self.cx.now;
+            message.header.at = self.now();
         }
-        let (_, refused) = edge.queue().put(message);
-        if refused.is_some() {
-            return Err(NodeError::msg(format!("{PLENTY} messages wait at input `{input}`; let the node handle some")));
+        let (refused, is_news) = {
+            let mut queue = edge.queue();
+            (queue.put(message).1.is_some(), queue.signal_filled())
+        };
+        if refused {
+            return Err(NodeError::msg(format!(
+                "{UNLIMITED} messages wait at input `{input}`; let the node handle some"
+            )));
         }
-        self.waiting.push_back(place);
-        self.pump();
+        if is_news {
+            self.flow.filled(index);
+        }
+        self.run();
         Ok(())
     }
 
-    /// What was emitted at an output since the last time. That makes room for more.
+    /// Takes the messages that were emitted at an output since the last time. That makes room for more.
     ///
     /// # Panics
     /// If there is no such output, or it carries another type.
@@ -224,25 +189,29 @@ impl Harness {
     /// If there is no such output, or it carries another type.
     #[track_caller]
     pub fn take_messages<T: Payload>(&mut self, output: &str) -> Vec<Message<T>> {
-        let Some((port, edge)) = self.outputs.iter().find(|(port, _)| &*port.name == output) else {
+        let Some(index) = self.outputs.iter().position(|(port, _)| &*port.name == output) else {
             let known = self.outputs.iter().map(|(port, _)| &*port.name);
             panic!("the node has no output `{output}`; it has: {}", list(known));
         };
+        let (port, edge) = &self.outputs[index];
         let Some(edge) = typed::<T>(edge) else {
             panic!("output `{output}` carries {}, not {}", port.carries.name, std::any::type_name::<T>());
         };
-        let mut hand = VecDeque::new();
-        {
+        let mut taken = VecDeque::new();
+        let settled = {
             let mut queue = edge.queue();
-            queue.take(usize::MAX, &mut hand);
-            let _ = queue.settle(&mut VecDeque::new());
+            queue.take(usize::MAX, &mut taken);
+            queue.settle(&mut VecDeque::new())
+        };
+        if settled.roomy {
+            self.flow.roomy(index);
         }
-        self.pump();
-        hand.into()
+        self.run();
+        taken.into()
     }
 
-    /// What was emitted at an output, of a node that is woken from outside: asks it if it is a source, and waits for its waker, until at least
-    /// so many messages came or it has ended. Waits in real time; virtual time stands still.
+    /// Collects at least `count` messages of an output, or all until the node has ended, of a node that is woken from outside. Asks it, if it is a source, and waits for its
+    /// waker. Waits in real time; virtual time stands still.
     ///
     /// # Panics
     /// As [`take`](Self::take) and [`woken`](Self::woken); and if a source does nothing but fail.
@@ -252,290 +221,160 @@ impl Harness {
         let mut failed = 0;
         loop {
             got.extend(self.take(output));
-            if got.len() >= count || self.is_ended() || self.is_stopped() {
+            if got.len() >= count || self.is_ended() {
                 return got;
             }
-            let produced = if self.unit.is_source() { self.produce() } else { Ok(Produced::Idle) };
+            let produced = if self.is_source { self.produce() } else { Ok(Produced::Idle) };
             let new = self.take(output);
             match produced {
                 Ok(Produced::Idle) if new.is_empty() => self.woken(),
                 Ok(_) => failed = 0,
                 Err(error) => {
                     failed += 1;
-                    assert!(failed < MOST_FAILURES, "the source failed {failed} times in a row: {error}");
+                    assert!(failed < MAX_FAILURES, "the source failed {failed} times in a row: {error}");
                 }
             }
             got.extend(new);
         }
     }
 
-    /// Lets time go on. Ticks that fall due, and messages that rest after an error, come in their order, each at its time.
+    /// Advances time. Ticks that fall due, and messages that are tried again after an error, come in their order, each at its time.
     ///
     /// # Panics
-    /// If the node asks again and again for a tick at the same time: time would stand still.
+    /// If the node asks for ticks at the same time without end. All calls that let the node run panic then.
     #[track_caller]
     pub fn advance(&mut self, by: Duration) {
-        let until = self.cx.now + by;
-        let mut standing = 0;
-        loop {
-            let due = [self.asked, self.next_tick, self.rest].into_iter().flatten().min();
-            let Some(due) = due.filter(|due| *due <= until && self.state < State::Closing) else { break };
-            standing = if due > self.cx.now { 0 } else { standing + 1 };
-            assert!(
-                standing < MOST_AT_ONE_TIME,
-                "the node asked {standing} times for a tick at {due}; ask for a later one"
-            );
-            self.cx.now = due.max(self.cx.now);
-            if self.rest.is_some_and(|rest| rest <= due) {
-                self.rest = None;
-                self.pump();
-            } else {
-                self.tick_now(due);
-            }
-        }
-        self.cx.now = until;
+        self.run_until(self.now() + by);
     }
 
-    fn tick_now(&mut self, due: Time) {
-        if self.asked.is_some_and(|asked| asked <= due) {
-            self.asked = None;
-        }
-        let cadence = self.next_tick.is_some_and(|next| next <= due);
-        if cadence {
-            self.next_tick = self.cadence.map(|every| due + every.max(Duration::from_nanos(1)));
-        }
-        self.call(Hook::Tick);
-        if cadence && self.unit.is_source() {
-            let _ = self.produce();
-        }
-    }
-
-    /// Calls `on_tick` now, whether one is due or not.
+    /// Calls `on_tick` as soon as the node has room for output, whether a tick is due or not. A source with a cadence produces once after it.
+    #[track_caller]
     pub fn tick(&mut self) {
-        self.call(Hook::Tick);
+        self.flow.tick();
+        self.run();
     }
 
-    /// Calls `on_wake` now, whether somebody woke the node or not.
+    /// Calls `on_wake` as soon as the node has room for output, whether its waker was used or not.
+    #[track_caller]
     pub fn wake(&mut self) {
-        self.bell.silence();
-        self.call(Hook::Wake);
+        self.wakes.clear();
+        self.flow.wake();
+        self.run();
     }
 
-    /// Waits until somebody uses the node's waker, then calls `on_wake`. Waits in real time; virtual time stands still.
+    /// Waits until the node's waker is used, then calls `on_wake`. Waits in real time; virtual time stands still.
     ///
     /// # Panics
-    /// If nobody does within 20 seconds.
+    /// If the waker is not used within 20 seconds.
     #[track_caller]
     pub fn woken(&mut self) {
-        assert!(self.bell.wait(), "nobody woke the node within {WAKE_LIMIT:?}; did it hand its waker to anybody?");
-        self.call(Hook::Wake);
+        assert!(self.wakes.wait(), "the node was not woken within {WAKE_TIMEOUT:?}; did it give its waker to a task?");
+        self.flow.wake();
+        self.run();
     }
 
-    /// Whether somebody used the node's waker since the last wake.
+    /// Whether the node's waker was used since the last wake.
     pub fn is_woken(&self) -> bool {
-        *self.bell.rung()
+        self.wakes.is_set()
     }
 
     /// Asks a source for messages once, if there is room.
     ///
     /// # Errors
-    /// What the source failed with.
+    /// The error of the source, as a text.
     ///
     /// # Panics
     /// If the node is not a source.
     #[track_caller]
     pub fn produce(&mut self) -> Result<Produced, NodeError> {
-        assert!(self.unit.is_source(), "the node has inputs, so it is not asked to produce; send it something");
-        if self.state >= State::Ended {
-            return Ok(Produced::End);
-        }
-        if !self.unit.flush(&mut self.cx) || !self.unit.has_room(usize::MAX) {
-            return Ok(Produced::More);
-        }
-        let result = self.unit.produce(1, &mut self.cx);
-        if let Err(error) = &result
-            && error.is_of_record()
-            && self.on_error.buries()
-        {
-            self.unit.bury(error, &mut self.cx);
-        }
-        if let Ok(Produced::End) = result {
-            self.state = State::Ended;
-        }
-        self.settle();
-        if let Err(error) = &result {
-            note(error, &mut self.cx);
-            self.errors.copy_to(&mut self.told);
-            if self.stops_at(NodeError::msg(error.to_string())) {
-                self.stop();
-            }
-        }
-        result
+        assert!(self.is_source, "the node has inputs, so it is not asked to produce; send it something");
+        let answer = self.flow.produce();
+        self.run();
+        let has_ended = self.flow.state() != NodeState::Running;
+        answer.unwrap_or(Ok(if has_ended { Produced::End } else { Produced::More }))
     }
 
-    /// Says that no more input comes. `on_end` is called when all that came is handled and the node says that it is
-    /// done, now or later; after that the node is over when it says so once more: see [`is_ended`](Self::is_ended).
+    /// Ends the input. `on_end` is called when all messages are handled and the node is done, now or later; after that
+    /// the node is over when it is done once more: see [`is_ended`](Self::is_ended).
     pub fn end(&mut self) {
-        if self.state == State::Running {
-            self.state = State::Ending;
-        }
-        self.pump();
+        self.flow.end();
+        self.run();
     }
 
-    /// Whether `on_end` was called and nothing is left, or the source said that that was all.
+    /// Whether the node is over: `on_end` was called and nothing is left, the source ended its stream, or it was stopped.
     pub fn is_ended(&self) -> bool {
-        self.state >= State::Ended
+        self.flow.state().is_over()
     }
 
     /// Calls `on_stop`, and ends the tasks that the node started.
     pub fn stop(&mut self) {
-        if self.state != State::Stopped {
-            self.call(Hook::Stop);
-            self.state = State::Stopped;
-            self.unit.discard();
-            self.cx.host.end();
-            self.errors.copy_to(&mut self.told);
+        if !self.is_stopped() {
+            self.flow.stop();
         }
     }
 
-    /// Whether it was stopped, by hand or by its error policy.
+    /// Whether it was stopped, by [`stop`](Self::stop) or by its error policy.
     pub fn is_stopped(&self) -> bool {
-        self.state == State::Stopped
+        self.flow.state() == NodeState::Stopped
     }
 
     /// Whether the node takes another message now.
     pub fn accepts(&self) -> bool {
-        self.unit.accepts()
+        self.flow.cell().unit.accepts()
     }
 
     /// How many messages wait to be handled.
     pub fn waiting(&self) -> usize {
-        self.waiting.len()
+        self.inputs.iter().map(|input| input.edge.state().depth).sum()
     }
 
-    /// Whether the node asked for the whole graph to stop.
+    /// Whether the node asked for the whole graph to stop. Here it is only noted.
     pub fn asked_for_shutdown(&self) -> bool {
-        self.shutdown
+        self.flow.asked_for_shutdown()
     }
 
-    /// Everything the node failed with, so far.
+    /// All errors of the node so far.
     pub fn errors(&mut self) -> &[String] {
-        self.errors.copy_to(&mut self.told);
-        &self.told
+        self.errors.copy_to(&mut self.seen_errors);
+        &self.seen_errors
     }
 
     /// The virtual time.
     pub fn now(&self) -> Time {
-        self.cx.now
+        self.flow.now()
     }
 
-    fn call(&mut self, hook: Hook) {
-        if self.state != State::Stopped {
-            // What it failed with is noted there.
-            let result = call_hook(&mut *self.unit, hook, &mut self.cx);
-            if let Err(error) = &result
-                && error.is_of_record()
-                && self.on_error.buries()
-            {
-                self.unit.bury(error, &mut self.cx);
-            }
-            self.settle();
-            if result.is_ok() && matches!(hook, Hook::Tick | Hook::End) {
-                self.failed = 0;
-            }
-            if hook != Hook::Stop
-                && let Err(error) = result
-                && !self.tries_again(hook, &error)
-                && self.stops_at(error)
-            {
-                return self.stop();
-            }
-            self.pump();
-        }
+    /// Gives the node all turns that it can have now.
+    #[track_caller]
+    fn run(&mut self) {
+        self.run_until(self.now());
     }
 
-    /// Whether a tick or the end is tried again; then it rests until that.
-    fn tries_again(&mut self, hook: Hook, error: &NodeError) -> bool {
-        let pause = pause_after(&self.on_error, hook, error, self.failed).filter(|_| !self.unit.is_source());
-        let Some(pause) = pause else { return false };
-        self.failed += 1;
-        let until = self.cx.now + pause;
-        self.rest = Some(until);
-        if hook == Hook::Tick {
-            self.asked = self.asked.into_iter().chain([until]).min();
-        } else {
-            self.state = State::Ending; // it is told again
+    #[track_caller]
+    fn run_until(&mut self, time: Time) {
+        assert!(
+            self.flow.run_until(time),
+            "the node asked {MAX_TICKS_AT_ONE_TIME} times for a tick at {}; ask for a later one",
+            self.now()
+        );
+        if self.flow.has_failed() {
+            self.stop();
         }
-        true
-    }
-
-    /// Whether the policy stops the node where there is no message to try again.
-    fn stops_at(&self, error: NodeError) -> bool {
-        matches!(stops(&self.on_error, error), Fate::StopNode | Fate::StopGraph(_))
-    }
-
-    /// Takes over what a call asked for, and sends what it emitted.
-    fn settle(&mut self) {
-        self.unit.flush(&mut self.cx);
-        let log = &mut self.cx.log;
-        self.shutdown |= log.shutdown;
-        self.asked = self.asked.into_iter().chain(log.tick_at).min();
-        if log.finish && self.state == State::Running {
-            // What waits is for nobody.
-            self.state = if self.unit.is_source() { State::Ended } else { State::Ending };
-            self.waiting.clear();
-        }
-        log.clear();
-    }
-
-    /// Lets the node handle what waits, as far as it can.
-    fn pump(&mut self) {
-        while self.state < State::Closing && self.rest.is_none() {
-            // Both are asked: each may have something to say.
-            if !self.unit.flush(&mut self.cx) || !self.unit.has_room(usize::MAX) {
-                break;
-            }
-            let Some(place) = self.waiting.front().copied() else { break };
-            if !self.unit.accepts() {
-                break;
-            }
-            let edge = Arc::clone(&self.inputs[place].edge);
-            let before = edge.state().depth;
-            let (fate, _) = self.unit.serve(place, 0, 1, &self.on_error, &mut self.cx);
-            if edge.state().depth < before {
-                self.waiting.pop_front();
-            }
-            self.settle();
-            match fate {
-                Fate::Continue => {}
-                Fate::Rest(until) => self.rest = Some(until),
-                Fate::StopNode | Fate::StopGraph(_) => return self.stop(),
-            }
-        }
-        let drained = self.waiting.is_empty() && self.unit.unsent() == 0 && self.unit.is_done();
-        if self.state == State::Closing && drained {
-            self.state = State::Ended;
-        }
-        if self.state == State::Ending && drained && self.rest.is_none() {
-            self.state = State::Closing;
-            self.call(Hook::End);
-        }
-        self.errors.copy_to(&mut self.told);
     }
 }
 
 impl fmt::Debug for Harness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Harness")
-            .field("now", &self.cx.now)
-            .field("state", &self.state)
-            .field("waiting", &self.waiting.len())
+            .field("now", &self.now())
+            .field("state", &self.flow.state())
+            .field("waiting", &self.waiting())
             .finish_non_exhaustive()
     }
 }
 
-fn setup(place: usize) -> EdgeSetup {
-    EdgeSetup { index: place as u32, id: "harness".into(), capacity: PLENTY, policy: Policy::Block, merge: None }
+fn setup(index: usize) -> EdgeSetup {
+    EdgeSetup { index: index as u32, id: "harness".into(), capacity: UNLIMITED, policy: Policy::Block, merge: None }
 }
 
 fn typed<T: Payload>(edge: &Arc<dyn AnyEdge>) -> Option<Arc<Edge<T>>> {

@@ -1,6 +1,8 @@
-//! What surrounds a node's call: the time, whose message it is, and what the node asked for.
+//! The context of a call of a node: the time, the header of the message, and what the node asks for.
 //!
-//! Room: mechanism of the crate. One for each node, used by the one worker that runs it.
+//! Room: driver. Knows one node; knows nothing of its types and of other nodes.
+//!
+//! Each node has one. The worker that gives the node its turn has it to itself.
 
 use std::{
     sync::{
@@ -16,13 +18,13 @@ use crate::{
     error::NodeError,
     message::{Header, Kind, Time, TraceId},
     node::{
-        custody::Custody,
-        out::{MOST_PER_CALL, kind_of},
+        in_flight::InFlight,
+        out::{MAX_PER_CALL, kind_of},
     },
     observe::Observer,
 };
 
-/// What every call of a node may ask for, of whatever it emits to.
+/// The requests that every call of a node may make, whatever type its output has.
 macro_rules! asked_of_a_turn {
     () => {
         /// The time of this turn: read once, not per message. Virtual in a flow with virtual time.
@@ -36,14 +38,14 @@ macro_rules! asked_of_a_turn {
             self.cx.tick_at(at);
         }
 
-        /// Whoever wakes this, from any thread, has `on_wake` called soon.
+        /// The waker of this node. To wake it, from any thread, has `on_wake` called soon.
         pub fn waker(&self) -> std::task::Waker {
             self.cx.waker.clone()
         }
 
         /// Starts a task in the nursery of this node. It is cancelled when the node stops, and the flow does not end before it has.
         ///
-        /// Tasks may block, as fibers do. What they find out they send into a channel that the node looks at when it is
+        /// Tasks may block, as fibers do. They send their results into a channel, which the node reads when it is
         /// [woken](Self::waker).
         pub fn spawn(&mut self, body: impl FnOnce() + Send + 'static) {
             self.cx.spawn(Box::new(body));
@@ -54,28 +56,28 @@ macro_rules! asked_of_a_turn {
             self.cx.log.shutdown = true;
         }
 
-        /// This node wants no more: it ends as if no more input came, after what it emits in this call. A node that feeds only such nodes is finished, too, and so on up to the sources,
-        /// which stop, as programs before `head` do. What still waits on the edges in between is dropped, and counted so.
+        /// Finishes this node: it takes no more input and ends, after what it emits in this call. A node that feeds only such nodes finishes, too, and so on up to the sources,
+        /// as programs before `head` stop. Messages that still wait on the edges in between are dropped, and counted so.
         pub fn finish(&mut self) {
             self.cx.log.finish = true;
             self.cx.pace.stop();
         }
 
-        /// So many messages that this node took came to nothing after all: what they were handed to is gone. [`NodeStats::lost`](crate::NodeStats::lost) counts them, also those of
+        /// Counts messages that this node took and lost: what they were handed to is gone. [`NodeStats::lost`](crate::NodeStats::lost) counts them, also those of
         /// a call that fails.
         pub fn lose(&mut self, messages: u64) {
             self.cx.log.lost += messages;
         }
 
-        /// So many messages that this node took were not wanted: what they were for ended well without them, as a program does that reads the first lines only.
+        /// Counts messages that this node took and that were not needed: their consumer ended well without them, as a program does that reads the first lines only.
         /// [`NodeStats::unwanted`](crate::NodeStats::unwanted) counts them.
         pub fn decline(&mut self, messages: u64) {
-            self.cx.custody.count_unwanted(messages);
+            self.cx.in_flight.count_unwanted(messages);
         }
 
-        /// Where the node says how many messages it keeps between calls; see [`Custody`](crate::Custody).
-        pub fn custody(&self) -> &$crate::Custody {
-            &self.cx.custody
+        /// The messages that the node keeps between calls; see [`InFlight`](crate::InFlight).
+        pub fn in_flight(&self) -> &$crate::InFlight {
+            &self.cx.in_flight
         }
 
         /// The name of this node in the graph.
@@ -88,97 +90,97 @@ macro_rules! asked_of_a_turn {
 /// Starts tasks in the nursery of a node.
 pub(crate) trait Host: Send {
     fn spawn(&mut self, body: Box<dyn FnOnce() + Send>);
-    /// Cancels what was started and waits for it.
+    /// Cancels the tasks and waits for them.
     fn end(&mut self);
 }
 
-/// Tells the time.
+/// Reads the time.
 pub(crate) type Clock = Arc<dyn Fn() -> Time + Send + Sync>;
 
-/// Ends a turn before its messages are used up: when it takes too long, or when control waits.
+/// Ends a turn before its batch is used up: when it takes too long, or when control waits.
 ///
-/// To look costs as much as to handle a small message. So it is done every few microseconds, as far as the node's own speed tells.
+/// A check costs as much as a small message. So it is made every few microseconds, estimated from the speed of the node.
 #[derive(Default)]
 pub(crate) struct Pace {
-    /// Without it, turns are only counted: in virtual time, and in a harness.
+    /// None in virtual time: there only messages are counted.
     pub(crate) clock: Option<Clock>,
-    /// How long a turn may take.
+    /// The limit of the time of a turn.
     pub(crate) longest_nanos: u64,
-    /// Control waits.
-    pub(crate) rush: Arc<AtomicBool>,
-    /// This is a turn of another band, which ends early then.
-    heeds_rush: bool,
+    /// Set when control waits.
+    pub(crate) preempt: Arc<AtomicBool>,
+    /// This is a turn of another band than control.
+    preemptible: bool,
     /// When this turn should be over.
     ends: Time,
-    /// It is looked after so many messages.
+    /// A check is made after so many messages.
     interval: u32,
     left: u32,
-    /// The node said that it wants no more.
+    /// The node has finished.
     stopped: bool,
-    /// The last look said so.
+    /// The last check ended the turn.
     pub(crate) over: bool,
 }
 
 impl Pace {
-    /// About so long from look to look.
-    const LOOK_NANOS: u64 = 2_000;
-    /// However quick a node was, it may become slow.
-    const LONGEST_INTERVAL: u64 = 64;
+    /// The time between two checks, about.
+    const CHECK_NANOS: u64 = 2_000;
+    /// The limit of messages between two checks: a fast node may become slow.
+    const MAX_INTERVAL: u64 = 64;
 
     /// A turn begins.
     pub(crate) fn begin(&mut self, now: Time, of_control: bool) {
-        self.heeds_rush = !of_control;
+        self.preemptible = !of_control;
         self.ends = Time::from_nanos(now.nanos().saturating_add(self.longest_nanos));
         self.left = self.interval.max(1);
         self.stopped = false;
         self.over = false;
     }
 
-    /// The turn ends with the call that is being made: the next look says so.
+    /// Ends the turn with the current call.
     pub(crate) fn stop(&mut self) {
         self.stopped = true;
         self.left = 1;
     }
 
-    /// A message was handled: is it enough?
+    /// A message was handled. True if the turn ends.
     #[inline]
     pub(crate) fn is_over(&mut self) -> bool {
         self.left = self.left.wrapping_sub(1);
-        self.left == 0 && self.look()
+        self.left == 0 && self.check()
     }
 
     #[cold]
-    fn look(&mut self) -> bool {
+    fn check(&mut self) -> bool {
         self.left = self.interval.max(1);
         let is_late = || self.clock.as_ref().is_some_and(|clock| clock() >= self.ends);
-        self.over = self.stopped || (self.heeds_rush && self.rush.load(Relaxed)) || is_late();
+        self.over = self.stopped || (self.preemptible && self.preempt.load(Relaxed)) || is_late();
         self.over
     }
 
-    /// The turn is over: so many messages took so long.
+    /// Adapts the interval to a turn of so many messages that took so long.
     pub(crate) fn learn(&mut self, messages: u64, took_nanos: u64) {
-        let looks = (Self::LOOK_NANOS * messages).checked_div(took_nanos).unwrap_or(u64::MAX);
-        self.interval = looks.clamp(1, Self::LONGEST_INTERVAL) as u32;
+        let interval = (Self::CHECK_NANOS * messages).checked_div(took_nanos).unwrap_or(u64::MAX);
+        self.interval = interval.clamp(1, Self::MAX_INTERVAL) as u32;
     }
 }
 
-/// What surrounds the calls of one node.
+/// The context of the calls of one node.
 pub(crate) struct Cx {
     pub(crate) id: Arc<str>,
     pub(crate) now: Time,
-    /// Of the message being handled; without a trace id if there is none.
+    /// The header of the current message; without a trace id if there is none.
     pub(crate) header: Header,
-    /// Traces that begin in this node are numbered; the upper bits name the node.
+    /// The next trace id that begins in this node. The upper bits are the number of the node.
     next_trace: u64,
     /// The number of this call.
     pub(crate) call: u64,
-    /// How many messages were ever emitted.
+    /// The number of messages emitted so far.
     pub(crate) pushes: usize,
     pub(crate) waker: Waker,
     pub(crate) host: Box<dyn Host>,
     pub(crate) log: Log,
-    pub(crate) custody: Custody,
-    complaint: Option<NodeError>,
+    pub(crate) in_flight: InFlight,
+    emit_error: Option<NodeError>,
     pub(crate) pace: Pace,
     pub(crate) observer: Option<Arc<dyn Observer>>,
 }
@@ -195,14 +197,14 @@ impl Cx {
             waker,
             host,
             log: Log::default(),
-            custody: Custody::default(),
-            complaint: None,
+            in_flight: InFlight::default(),
+            emit_error: None,
             pace: Pace::default(),
             observer: None,
         }
     }
 
-    /// The header of what is emitted now.
+    /// The header of a message that is emitted now.
     #[inline]
     pub(crate) fn header_for<T: 'static>(&mut self) -> Header {
         if self.header.trace == TraceId::NONE {
@@ -211,12 +213,12 @@ impl Cx {
             return Header { trace, at: self.now, kind: kind_of::<T>() };
         }
         match kind_of::<T>() {
-            Kind::Data => self.header, // what comes of a message is of its kind
+            Kind::Data => self.header, // it has the kind of the message that caused it
             kind => Header { kind, ..self.header },
         }
     }
 
-    /// No message is being handled.
+    /// There is no current message.
     #[inline]
     pub(crate) fn handle_none(&mut self) {
         self.header = Header::default();
@@ -230,27 +232,27 @@ impl Cx {
         self.host.spawn(body);
     }
 
-    /// Something that was emitted may not be. The call that did it fails.
+    /// An emitted message is not allowed. The call fails.
     #[cold]
-    pub(crate) fn complain(&mut self, problem: String) {
-        if self.complaint.is_none() {
-            self.complaint = Some(NodeError::msg(problem));
+    pub(crate) fn reject_emitted(&mut self, problem: String) {
+        if self.emit_error.is_none() {
+            self.emit_error = Some(NodeError::msg(problem));
         }
     }
 
     #[cold]
-    pub(crate) fn complain_of_flood(&mut self) {
-        self.complain(format!(
-            "node `{}` emitted more than {MOST_PER_CALL} messages in one call; emit fewer at a time, or make it a source",
+    pub(crate) fn reject_flood(&mut self) {
+        self.reject_emitted(format!(
+            "node `{}` emitted more than {MAX_PER_CALL} messages in one call; emit fewer at a time, or make it a source",
             self.id
         ));
     }
 
-    /// What the call returned, unless something that it emitted may not be.
+    /// The result of a call: an error, if it emitted a message that is not allowed.
     #[inline]
     pub(crate) fn verdict<T>(&mut self, result: Result<T, NodeError>) -> Result<T, NodeError> {
-        if self.complaint.is_some() {
-            return Err(self.complaint.take().expect("looked at"));
+        if self.emit_error.is_some() {
+            return Err(self.emit_error.take().expect("checked"));
         }
         result
     }

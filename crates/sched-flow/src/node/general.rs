@@ -1,7 +1,8 @@
-//! A [`Node`] with ports of several types, behind [`Unit`].
+//! A [`Node`] with ports of several types, and its [`Unit`].
 //!
-//! Room: mechanism of the crate. Costs a call through a table and two comparisons of types a message more than a
-//! [`Stage`](super::Stage).
+//! Room: interface.
+//!
+//! Compared to a [`Stage`](super::Stage), a message costs one virtual call and two comparisons of types more.
 
 use std::{
     any::{Any, type_name},
@@ -55,7 +56,7 @@ pub trait Node: Send + 'static {
     /// Declares its ports. Called once, when the node is added to a graph.
     fn ports(&self, ports: &mut Ports);
 
-    /// Once, before anything else; producers before consumers.
+    /// Called once, before anything else; producers before consumers.
     fn on_start(&mut self, cx: &mut Context<'_>) -> NodeResult {
         let _ = cx;
         Ok(())
@@ -70,19 +71,19 @@ pub trait Node: Send + 'static {
         Ok(())
     }
 
-    /// Somebody used its [waker](Context::waker).
+    /// Its [waker](Context::waker) was used.
     fn on_wake(&mut self, cx: &mut Context<'_>) -> NodeResult {
         let _ = cx;
         Ok(())
     }
 
-    /// No more messages will come, and all that came were handled. What is emitted here still gets through.
+    /// No more messages will come, and all were handled. Messages emitted here are still delivered.
     fn on_end(&mut self, cx: &mut Context<'_>) -> NodeResult {
         let _ = cx;
         Ok(())
     }
 
-    /// Once, after everything else; consumers before producers. What is emitted here reaches nobody.
+    /// Called once, after everything else; consumers before producers. Messages emitted here are dropped.
     fn on_stop(&mut self, cx: &mut Context<'_>) -> NodeResult {
         let _ = cx;
         Ok(())
@@ -93,7 +94,7 @@ pub trait Node: Send + 'static {
         true
     }
 
-    /// Whether nothing is under way inside it that will wake the node, or that a tick brings out. [`on_end`](Self::on_end) comes only
+    /// Whether it has no work in progress that a wake or a tick will complete. [`on_end`](Self::on_end) is called only
     /// then; and after that, the node is over only then. Asked after every turn.
     fn is_done(&self) -> bool {
         true
@@ -108,7 +109,7 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// An input. Somebody must feed it, or the graph is not valid.
+    /// An input. It must be connected, or the graph is not valid.
     pub fn input<T: Payload>(&mut self, name: &str) -> &mut Self {
         self.inputs.push((PortSpec::new::<T>(name), Box::new(Inlet::<T>::new(name))));
         self
@@ -136,7 +137,7 @@ impl fmt::Debug for Ports {
     }
 }
 
-/// A message whose type is that of the port it came by.
+/// A message of the type of its port.
 pub struct AnyMessage<'a> {
     /// An `Option<Message<T>>`, so that it can be taken.
     slot: &'a mut dyn Any,
@@ -148,7 +149,7 @@ impl AnyMessage<'_> {
     /// The message.
     ///
     /// # Errors
-    /// If the port carries another type, which a node that declared its ports knows.
+    /// If the port carries another type.
     pub fn take<T: Payload>(self) -> Result<Message<T>, WrongType> {
         match self.slot.downcast_mut::<Option<Message<T>>>().and_then(Option::take) {
             Some(message) => Ok(message),
@@ -185,14 +186,14 @@ impl fmt::Display for WrongType {
 
 impl Error for WrongType {}
 
-/// What a [`Node`] emits to, and what it may ask for.
+/// The outputs of a [`Node`], and the requests that it may make.
 pub struct Context<'a> {
     outputs: &'a mut [(PortSpec, Box<dyn AnyOutlet>)],
     cx: &'a mut Cx,
 }
 
 impl Context<'_> {
-    /// Emits to an output. The message has the trace id and time of the one that is being handled.
+    /// Emits to an output. The message has the trace id and time of the current one.
     ///
     /// # Errors
     /// If there is no such output, or it carries another type.
@@ -201,7 +202,7 @@ impl Context<'_> {
         Ok(())
     }
 
-    /// Emits to an output at once, and tells what became of it: see [`Out::put`].
+    /// Emits to an output at once, and returns the result: see [`Out::put`].
     ///
     /// # Errors
     /// If there is no such output, or it carries another type.
@@ -238,7 +239,7 @@ impl Context<'_> {
     asked_of_a_turn!();
 }
 
-/// An outlet whose type is known to those who emit.
+/// An outlet without its type.
 trait AnyOutlet: Send {
     fn as_any(&mut self) -> &mut dyn Any;
     fn open(&mut self, setup: EdgeSetup) -> Arc<dyn AnyEdge>;
@@ -281,7 +282,7 @@ impl<T: Payload> AnyOutlet for Outlet<T> {
     }
 }
 
-/// An inlet that calls with messages of any type.
+/// An inlet without its type.
 trait AnyInlet: Send {
     fn attach(&mut self, edge: Arc<dyn AnyEdge>) -> usize;
     fn open(&mut self, setup: EdgeSetup) -> Arc<dyn AnyEdge>;
@@ -290,7 +291,7 @@ trait AnyInlet: Send {
     fn unsent(&self) -> usize;
     fn serve(
         &mut self,
-        place: usize,
+        feed: usize,
         budget: u32,
         on_error: &OnError,
         body: &mut dyn AnyBody,
@@ -343,13 +344,13 @@ impl<T: Payload> AnyInlet for Inlet<T> {
     }
     fn serve(
         &mut self,
-        place: usize,
+        feed: usize,
         budget: u32,
         on_error: &OnError,
         body: &mut dyn AnyBody,
         cx: &mut Cx,
     ) -> (Fate, bool) {
-        Inlet::serve(self, place, budget, on_error, &mut Typed(body), cx)
+        Inlet::serve(self, feed, budget, on_error, &mut Typed(body), cx)
     }
 }
 
@@ -440,10 +441,10 @@ impl<N: Node> Unit for NodeUnit<N> {
         }
     }
 
-    fn serve(&mut self, port: usize, place: usize, budget: u32, on_error: &OnError, cx: &mut Cx) -> (Fate, bool) {
+    fn serve(&mut self, port: usize, feed: usize, budget: u32, on_error: &OnError, cx: &mut Cx) -> (Fate, bool) {
         let (spec, inlet) = &mut self.ports.inputs[port];
         let mut body = NodeBody { node: &mut self.node, port: &spec.name, outputs: &mut self.ports.outputs };
-        inlet.serve(place, budget, on_error, &mut body, cx)
+        inlet.serve(feed, budget, on_error, &mut body, cx)
     }
 
     fn has_room(&mut self, hoped: usize) -> bool {

@@ -1,15 +1,15 @@
-//! How a node is served: message by message from one edge, within a budget, and what is done when that fails.
+//! An input of a node: handles the messages of one edge, within a budget, and applies the error policy.
 //!
-//! Room: mechanism of the crate.
+//! Room: driver. Knows one input and the error policy; knows nothing of workers and bands.
 //!
 //! # Invariant
-//! A message that was taken from an edge is handled, or dealt with by the error policy, or goes back to where it was. A message
+//! A message that was taken from an edge is handled, or the error policy applies to it, or it goes back to its position. A message
 //! whose call failed has emitted nothing.
 //!
 //! # Why it holds
-//! Messages are taken into the hand, leave it one by one, and what is left in it is given back when the turn settles. All that ends
-//! a call early, an error, a panic, a payload that its schema refuses, comes out of one `match`, after the outboxes were cut
-//! off at the mark.
+//! Messages are taken into the hand and leave it one by one. What is left in the hand is given back when the turn ends. An error, a
+//! panic and a payload that its schema refuses all come to one `match`, after the outboxes were rolled back
+//! to their mark.
 
 use std::{
     any::Any,
@@ -26,13 +26,13 @@ use crate::{
     observe::Call,
 };
 
-/// What becomes of a node after a turn.
+/// What happens to a node after a call.
 #[derive(Debug)]
 pub(crate) enum Fate {
     /// It goes on.
     Continue,
-    /// It is served again at that time, not before.
-    Rest(Time),
+    /// It backs off until that time.
+    BackOff(Time),
     /// It is stopped.
     StopNode,
     /// Everything is stopped.
@@ -42,7 +42,7 @@ pub(crate) enum Fate {
 /// A node as it is called for one type of input.
 pub(crate) trait Body<T> {
     fn call(&mut self, message: Message<T>, cx: &mut Cx) -> NodeResult;
-    /// What was emitted in this call is forgotten.
+    /// Removes what was emitted in this call.
     fn roll_back(&mut self, call: u64);
     fn room(&self) -> usize;
     fn accepts(&self) -> bool;
@@ -59,7 +59,7 @@ pub(crate) struct Inlet<T> {
     name: Arc<str>,
     feeds: Vec<Feed<T>>,
     hand: VecDeque<Message<T>>,
-    /// Where failed messages go; has edges only if somebody connected them.
+    /// Where failed messages go. Has edges only if the user connected it.
     pub(crate) dead: Outlet<DeadLetter<T>>,
 }
 
@@ -68,19 +68,19 @@ impl<T: Payload> Inlet<T> {
         Self { name: name.into(), feeds: Vec::new(), hand: VecDeque::new(), dead: Outlet::new() }
     }
 
-    /// An edge that leads here; returns its place.
+    /// Adds an edge that leads here, and returns its index.
     pub(crate) fn attach(&mut self, edge: Arc<Edge<T>>) -> usize {
         self.feeds.push(Feed { edge, failed: 0 });
         self.feeds.len() - 1
     }
 
-    /// As [`Inlet::attach`], of an edge whose type was compared before.
+    /// As [`Inlet::attach`], for an edge whose type was compared before.
     pub(crate) fn attach_any(&mut self, edge: Arc<dyn AnyEdge>) -> usize {
         let edge = edge.into_any().downcast::<Edge<T>>().unwrap_or_else(|_| unreachable!("types are compared before"));
         self.attach(edge)
     }
 
-    /// An edge from nowhere, for a harness.
+    /// Makes an edge without a producer, for a harness.
     pub(crate) fn open(&mut self, setup: EdgeSetup) -> Arc<dyn AnyEdge> {
         let edge = Arc::new(Edge::new(setup));
         self.attach(Arc::clone(&edge));
@@ -90,31 +90,31 @@ impl<T: Payload> Inlet<T> {
     /// Serves up to `budget` messages of one edge. True if more wait there.
     pub(crate) fn serve(
         &mut self,
-        place: usize,
+        feed: usize,
         budget: u32,
         on_error: &OnError,
         body: &mut impl Body<T>,
         cx: &mut Cx,
     ) -> (Fate, bool) {
-        let most = (budget as usize).min(body.room());
-        if self.feeds[place].edge.queue().take(most, &mut self.hand) {
-            self.feeds[place].failed = 0;
+        let limit = (budget as usize).min(body.room());
+        if self.feeds[feed].edge.queue().take(limit, &mut self.hand) {
+            self.feeds[feed].failed = 0;
         }
         let taken = self.hand.len();
         if let Some(observer) = &cx.observer
             && taken > 0
         {
-            observer.dequeued(&self.feeds[place].edge.id, taken);
+            observer.dequeued(&self.feeds[feed].edge.id, taken);
         }
         let mut undone = 0;
         let mut fate = Fate::Continue;
-        // A copy is kept of what may be tried again or buried. That, and being watched, costs extra only for whom it concerns.
+        // A message that may be tried again, or become a dead letter, is copied first. Only such nodes, and those with an observer, pay for it.
         let plain = !matches!(on_error, OnError::Retry(_) | OnError::DeadLetter) && cx.observer.is_none();
         while matches!(fate, Fate::Continue) && !self.hand.is_empty() {
             let mut kept = None;
-            // Round the whole loop, not round each call: a barrier a turn instead of one a message.
+            // Around the whole loop, not around each call: one `catch_unwind` a turn, not one a message.
             let outcome = catch_unwind(AssertUnwindSafe(|| {
-                if plain { self.run(body, cx) } else { self.run_with_care(place, &mut kept, body, cx) }
+                if plain { self.run(body, cx) } else { self.run_observed(feed, &mut kept, body, cx) }
             }));
             let error = match outcome {
                 Ok(Ok(())) => break,
@@ -123,31 +123,31 @@ impl<T: Payload> Inlet<T> {
             };
             body.roll_back(cx.call);
             undone += 1;
-            fate = self.fail(place, error, kept, on_error, cx);
+            fate = self.fail(feed, error, kept, on_error, cx);
             if cx.pace.is_over() {
                 break;
             }
         }
         cx.handle_none();
-        // One that is to be tried again failed, and is back in the hand.
-        let back = usize::from(matches!(fate, Fate::Rest(_)));
+        // A message that is tried again is back in the hand.
+        let back = usize::from(matches!(fate, Fate::BackOff(_)));
         cx.log.handled += (taken + back - self.hand.len() - undone) as u64;
-        let mut queue = self.feeds[place].edge.queue();
+        let mut queue = self.feeds[feed].edge.queue();
         let settled = queue.settle(&mut self.hand);
-        let mut gone = Vec::new();
-        queue.swap_gone(&mut gone);
+        let mut discarded = Vec::new();
+        queue.swap_discarded(&mut discarded);
         drop(queue);
-        drop(gone);
+        drop(discarded);
         if settled.roomy {
-            cx.log.roomy.push(self.feeds[place].edge.index);
+            cx.log.roomy.push(self.feeds[feed].edge.index);
         }
         (fate, settled.more)
     }
 
-    /// Calls with one message after the other, until one fails, nothing is left, or there is no room for what comes of it.
+    /// Handles one message after the other, until one fails, none is left, or there is no room for output.
     #[inline]
     fn run(&mut self, body: &mut impl Body<T>, cx: &mut Cx) -> NodeResult {
-        // What was emitted is counted in one place; only when so many were as one output may take, is each looked at.
+        // Emitted messages are counted together. The outputs are checked only when the count reaches the smallest room.
         let mut limit = cx.pushes.saturating_add(body.room());
         while body.accepts() {
             if cx.pushes >= limit {
@@ -168,10 +168,10 @@ impl<T: Payload> Inlet<T> {
         Ok(())
     }
 
-    /// The same, with a copy of each message kept, and told to whoever watches.
-    fn run_with_care(
+    /// The same, with a copy of each message and calls of the observer.
+    fn run_observed(
         &mut self,
-        place: usize,
+        feed: usize,
         kept: &mut Option<Message<T>>,
         body: &mut impl Body<T>,
         cx: &mut Cx,
@@ -180,7 +180,7 @@ impl<T: Payload> Inlet<T> {
             let Some(message) = self.hand.pop_front() else { break };
             cx.header = message.header;
             cx.call += 1;
-            *kept = None; // the copy may fail, and then this message must, not the one before
+            *kept = None; // if the copy fails, this message fails, not the one before
             *kept = Some(message.clone());
             let result = match cx.observer.clone() {
                 None => body.call(message, cx),
@@ -194,7 +194,7 @@ impl<T: Payload> Inlet<T> {
                 }
             };
             cx.verdict(result)?;
-            self.feeds[place].failed = 0;
+            self.feeds[feed].failed = 0;
             if cx.pace.is_over() {
                 break;
             }
@@ -202,11 +202,11 @@ impl<T: Payload> Inlet<T> {
         Ok(())
     }
 
-    /// A message failed: the policy decides.
+    /// Applies the error policy to a message that failed.
     #[cold]
     fn fail(
         &mut self,
-        place: usize,
+        feed: usize,
         error: NodeError,
         kept: Option<Message<T>>,
         on_error: &OnError,
@@ -218,7 +218,7 @@ impl<T: Payload> Inlet<T> {
         if let Some(observer) = &cx.observer {
             observer.failed(&cx.id, &text);
         }
-        let feed = &mut self.feeds[place];
+        let feed = &mut self.feeds[feed];
         feed.failed += 1;
         let tries = feed.failed;
         let mut policy = on_error;
@@ -228,7 +228,7 @@ impl<T: Payload> Inlet<T> {
             {
                 self.hand.push_front(message);
                 cx.log.retries += 1;
-                return Fate::Rest(cx.now + retry.pause(tries));
+                return Fate::BackOff(cx.now + retry.pause(tries));
             }
             policy = &retry.then;
         }
@@ -236,9 +236,9 @@ impl<T: Payload> Inlet<T> {
         if error.is_for_good() {
             cx.log.fail_for_good();
         }
-        // A dead letter that reaches nobody is counted as lost instead.
+        // A dead letter without an edge is counted as lost instead.
         if !(matches!(policy, OnError::DeadLetter) && self.dead.is_unconnected()) {
-            cx.custody.count_failed();
+            cx.in_flight.count_failed();
         }
         match policy {
             OnError::Skip | OnError::Retry(_) if error.is_for_good() => return Fate::StopNode,
@@ -248,7 +248,8 @@ impl<T: Payload> Inlet<T> {
             OnError::DeadLetter => {
                 if let Some(Message { header, payload }) = kept {
                     let header = crate::message::Header { kind: Kind::Error, ..header };
-                    self.dead.bury(Message { header, payload: DeadLetter { payload, error: text, tries } }, cx);
+                    self.dead
+                        .push_dead_letter(Message { header, payload: DeadLetter { payload, error: text, tries } }, cx);
                 }
             }
         }
@@ -256,20 +257,20 @@ impl<T: Payload> Inlet<T> {
     }
 }
 
-/// What a panic said. A cancellation is none, and goes on its way.
+/// The error of a panic. A cancellation is no panic, and continues to unwind.
 pub(crate) fn panicked(panic: Box<dyn Any + Send>) -> NodeError {
-    // One with words is a panic, even if there is a cancellation as well.
-    if words(&*panic).is_none() && sched_tasks::is_cancelled() {
+    // A payload with a text is a panic, also if the task is cancelled.
+    if message_of(&*panic).is_none() && sched_tasks::is_cancelled() {
         resume_unwind(panic);
     }
     panic_of(panic)
 }
 
-/// What a panic said, where no cancellation can come.
+/// The error of a panic, where no cancellation can come.
 pub(crate) fn panic_of(panic: Box<dyn Any + Send>) -> NodeError {
-    NodeError::msg(format!("panicked: {}", words(&*panic).unwrap_or("without a message")))
+    NodeError::msg(format!("panicked: {}", message_of(&*panic).unwrap_or("without a message")))
 }
 
-fn words(panic: &(dyn Any + Send)) -> Option<&str> {
+fn message_of(panic: &(dyn Any + Send)) -> Option<&str> {
     panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str))
 }

@@ -1,19 +1,21 @@
-//! Nodes: what users write, and how the scheduler calls it.
+//! Nodes: the traits that users implement, and how the driver calls them.
+//!
+//! Room: interface.
 //!
 //! | file | one idea |
 //! |---|---|
-//! | `inlet` | messages of one edge, one after the other, and what is done when one fails |
-//! | `out` | what is emitted reaches every edge once |
-//! | `cx` | what surrounds a call |
-//! | `custody` | what a node has in its hands between calls |
+//! | `inlet` | an input: messages one after the other, and the error policy |
+//! | `out` | an output: each emitted message reaches every edge once |
+//! | `cx` | the context of a call |
+//! | `in_flight` | messages that a node holds between calls |
 //! | `stage`, `source`, `general` | the three kinds of node, behind `unit` |
 //! | `spec` | a node and its settings, as a graph takes it |
 //! | `schema` | ports and what they carry |
 
 #[macro_use]
 pub(crate) mod cx;
-mod custody;
 mod general;
+mod in_flight;
 pub(crate) mod inlet;
 pub(crate) mod out;
 pub(crate) mod schema;
@@ -22,8 +24,8 @@ mod spec;
 mod stage;
 pub(crate) mod unit;
 
-pub use custody::Custody;
 pub use general::{AnyMessage, Context, Node, Ports, WrongType};
+pub use in_flight::InFlight;
 pub use out::Out;
 pub use schema::Schema;
 pub use spec::NodeSpec;
@@ -70,14 +72,14 @@ pub trait Stage: Send + 'static {
         vec!["out".to_owned()]
     }
 
-    /// Whether room at one of its outputs is enough to take a message. If not, every output must have room. One that says yes asks
-    /// [`Out::room_at`] where to emit.
+    /// Whether room at one of its outputs is enough to take a message. If not, every output must have room. Such a stage uses
+    /// [`Out::room_at`] to choose an output.
     #[inline]
     fn any_output(&self) -> bool {
         false
     }
 
-    /// Once, before anything else; producers before consumers.
+    /// Called once, before anything else; producers before consumers.
     fn on_start(&mut self, out: &mut Out<'_, Self::Out>) -> NodeResult {
         let _ = out;
         Ok(())
@@ -92,26 +94,26 @@ pub trait Stage: Send + 'static {
         Ok(())
     }
 
-    /// Somebody used its [waker](Out::waker).
+    /// Its [waker](Out::waker) was used.
     fn on_wake(&mut self, out: &mut Out<'_, Self::Out>) -> NodeResult {
         let _ = out;
         Ok(())
     }
 
-    /// What leaves by the output `dead` for a [bad record](NodeError::with_record) that the node took from outside, if a tick or a wake fails with one and the policy is
-    /// [`OnError::DeadLetter`](crate::OnError::DeadLetter). Unless it says otherwise nothing does: the error is counted.
+    /// The dead letter for a [bad record](NodeError::with_record) that the node took from outside, if a tick or a wake fails with one and the policy is
+    /// [`OnError::DeadLetter`](crate::OnError::DeadLetter). By default there is none: the error is counted.
     fn bad_record(&self, record: &[u8]) -> Option<Self::In> {
         let _ = record;
         None
     }
 
-    /// No more messages will come, and all that came were handled. What is emitted here still gets through.
+    /// No more messages will come, and all were handled. Messages emitted here are still delivered.
     fn on_end(&mut self, out: &mut Out<'_, Self::Out>) -> NodeResult {
         let _ = out;
         Ok(())
     }
 
-    /// Once, after everything else; consumers before producers. What is emitted here reaches nobody.
+    /// Called once, after everything else; consumers before producers. Messages emitted here are dropped.
     fn on_stop(&mut self, out: &mut Out<'_, Self::Out>) -> NodeResult {
         let _ = out;
         Ok(())
@@ -123,7 +125,7 @@ pub trait Stage: Send + 'static {
         true
     }
 
-    /// Whether nothing is under way inside it that will wake the node, or that a tick brings out. [`on_end`](Self::on_end) comes only
+    /// Whether it has no work in progress that a wake or a tick will complete. [`on_end`](Self::on_end) is called only
     /// then; and after that, the node is over only then. Asked after every turn.
     fn is_done(&self) -> bool {
         true
@@ -151,7 +153,7 @@ pub trait Source: Send + 'static {
     /// What goes out.
     type Out: Payload;
 
-    /// Once, before anything else; producers before consumers.
+    /// Called once, before anything else; producers before consumers.
     fn on_start(&mut self, out: &mut Out<'_, Self::Out>) -> NodeResult {
         let _ = out;
         Ok(())
@@ -167,13 +169,13 @@ pub trait Source: Send + 'static {
         Ok(())
     }
 
-    /// Somebody used its [waker](Out::waker); `produce` comes next.
+    /// Its [waker](Out::waker) was used; `produce` is called next.
     fn on_wake(&mut self, out: &mut Out<'_, Self::Out>) -> NodeResult {
         let _ = out;
         Ok(())
     }
 
-    /// Once, after everything else. What is emitted here reaches nobody.
+    /// Called once, after everything else. Messages emitted here are dropped.
     fn on_stop(&mut self, out: &mut Out<'_, Self::Out>) -> NodeResult {
         let _ = out;
         Ok(())

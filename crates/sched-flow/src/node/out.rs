@@ -1,15 +1,15 @@
-//! How a node emits: an outbox for each output, emptied into its edges when the node's call is over.
+//! An output of a node: an outbox, which is emptied into the edges after the call of the node.
 //!
-//! Room: mechanism of the crate.
+//! Room: driver. Knows one output and its edges; knows nothing of workers and bands.
 //!
 //! # Invariant
 //! Every message in an outbox reaches every edge of its port exactly once, in order; and none of a call that failed reaches any.
 //!
 //! # Why it holds
-//! Messages leave the outbox only in [`Outlet::flush`], after a call; a failed call is cut off at the mark made at its first message. [`Outlet::put`] is the exception, and says so: what
-//! it sends within a call is final, with what was emitted before it, so it moves the mark.
-//! `sent[k]` counts how many of the outbox the edge `k` already has, so an edge that is full stops only itself, and is
-//! continued where it stopped. A message leaves the outbox when the last edge has it.
+//! Messages leave the outbox only in [`Outlet::flush`], after a call. A failed call is rolled back to the mark that was made at its first message. [`Outlet::put`] is the exception: what
+//! it sends within a call is final, and so is what was emitted before it. Therefore it moves the mark.
+//! `sent[k]` counts the messages of the outbox that the edge `k` already has. So a full edge stops only itself, and continues
+//! where it stopped. A message leaves the outbox when the last edge has it.
 
 use std::{
     collections::VecDeque,
@@ -24,25 +24,25 @@ use crate::{
     node::{cx::Cx, schema::Check},
 };
 
-/// A node may emit so many messages within one call; more is an error of the node, before it eats the memory.
-pub(crate) const MOST_PER_CALL: usize = 1 << 20;
+/// The limit of messages that a node may emit within one call. More is an error, so that the node does not use up the memory.
+pub(crate) const MAX_PER_CALL: usize = 1 << 20;
 
-/// One output: what was emitted and not yet accepted, and where it goes.
+/// One output: emitted messages that are not accepted yet, and their edges.
 pub(crate) struct Outlet<T> {
     pub(crate) outbox: VecDeque<Message<T>>,
     edges: Vec<Arc<Edge<T>>>,
     sent: Vec<usize>,
-    /// So many messages of the outbox find room in all Block edges, as far as is known. There may be more room, not less,
+    /// The room in all Block edges, counted with the messages of the outbox, when it was last read. There may be more now, but not less,
     /// unless a capacity was lowered.
     room: usize,
     /// How long the outbox was before `call`, the last that emitted here.
     mark: usize,
     call: u64,
-    /// So many of the outbox are counted as emitted.
+    /// The number of messages of the outbox that are counted as emitted.
     counted: usize,
     pub(crate) checks: Vec<Check<T>>,
-    /// What edges let go of, on its way out.
-    gone: Vec<Message<T>>,
+    /// Messages that edges discarded, to be dropped without a lock.
+    discarded: Vec<Message<T>>,
 }
 
 impl<T: Payload> Outlet<T> {
@@ -56,7 +56,7 @@ impl<T: Payload> Outlet<T> {
             call: 0,
             counted: 0,
             checks: Vec::new(),
-            gone: Vec::new(),
+            discarded: Vec::new(),
         }
     }
 
@@ -67,7 +67,7 @@ impl<T: Payload> Outlet<T> {
 
     #[inline]
     fn push(&mut self, message: Message<T>, cx: &mut Cx) {
-        // Elsewhere, so that here no message needs an address: it goes from registers into the outbox.
+        // A separate function, so that here a message goes from registers into the outbox without an address.
         if !self.checks.is_empty() {
             return self.push_checked(message, cx);
         }
@@ -79,7 +79,7 @@ impl<T: Payload> Outlet<T> {
     fn push_checked(&mut self, message: Message<T>, cx: &mut Cx) {
         match self.checks.iter().try_for_each(|check| check(&message.payload)) {
             Ok(()) => self.push_unchecked(message, cx),
-            Err(problem) => cx.complain(problem),
+            Err(problem) => cx.reject_emitted(problem),
         }
     }
 
@@ -88,18 +88,18 @@ impl<T: Payload> Outlet<T> {
         if self.call != cx.call {
             self.call = cx.call;
             self.mark = self.outbox.len();
-        } else if self.outbox.len() - self.mark >= MOST_PER_CALL {
-            cx.complain_of_flood();
+        } else if self.outbox.len() - self.mark >= MAX_PER_CALL {
+            cx.reject_flood();
             return;
         }
         cx.pushes += 1;
         self.outbox.push_back(message);
     }
 
-    /// Sends a message within the call, after what was emitted before, and says what became of it. That is final, whatever becomes of the call.
+    /// Sends a message within the call, after what was emitted before, and returns the result. That is final, also if the call fails.
     pub(crate) fn put(&mut self, message: Message<T>, cx: &mut Cx) -> PutResult {
         if let Err(problem) = self.checks.iter().try_for_each(|check| check(&message.payload)) {
-            cx.complain(problem);
+            cx.reject_emitted(problem);
             return PutResult::Dropped;
         }
         cx.pushes += 1;
@@ -118,7 +118,7 @@ impl<T: Payload> Outlet<T> {
         for (edge, sent) in self.edges.iter().zip(&mut self.sent) {
             let (result, queue) = edge.put(&self.outbox[0]);
             *sent = usize::from(result != PutResult::Blocked);
-            room = room.min(settle(edge, queue, *sent, &mut self.gone, cx));
+            room = room.min(settle(edge, queue, *sent, &mut self.discarded, cx));
             worst = worst.max(Some(result));
         }
         self.room = room;
@@ -127,20 +127,20 @@ impl<T: Payload> Outlet<T> {
             self.outbox.clear();
         }
         if self.edges.is_empty() {
-            cx.custody.count_unconnected(1);
+            cx.in_flight.count_unconnected(1);
         }
         self.counted = self.outbox.len();
         worst.unwrap_or(PutResult::Closed)
     }
 
-    /// Whether what is emitted here reaches nobody.
+    /// Whether it has no edge.
     pub(crate) fn is_unconnected(&self) -> bool {
         self.edges.is_empty()
     }
 
-    /// Puts a dead letter into the outbox. Without an edge it reaches nobody, and is counted as lost.
+    /// Puts a dead letter into the outbox. Without an edge it is counted as lost.
     #[cold]
-    pub(crate) fn bury(&mut self, message: Message<T>, cx: &mut Cx) {
+    pub(crate) fn push_dead_letter(&mut self, message: Message<T>, cx: &mut Cx) {
         if self.edges.is_empty() {
             cx.log.lost += 1;
         } else {
@@ -148,7 +148,7 @@ impl<T: Payload> Outlet<T> {
         }
     }
 
-    /// The call failed: nothing of it is sent.
+    /// Removes the messages of a call that failed.
     pub(crate) fn roll_back(&mut self, call: u64) {
         if self.call == call {
             self.outbox.truncate(self.mark);
@@ -161,7 +161,7 @@ impl<T: Payload> Outlet<T> {
         self.room.saturating_sub(self.outbox.len())
     }
 
-    /// Before a turn: is there room for at least one message? A full edge will signal when there is.
+    /// Whether there is room for at least one message. A full edge will send a signal when there is.
     pub(crate) fn has_room(&mut self, hoped: usize) -> bool {
         if self.room >= hoped && self.outbox.is_empty() {
             return true;
@@ -170,7 +170,7 @@ impl<T: Payload> Outlet<T> {
         self.room > self.outbox.len()
     }
 
-    /// Puts what it can into the edges. True if nothing is left.
+    /// Puts messages into the edges. True if none is left.
     pub(crate) fn flush(&mut self, cx: &mut Cx) -> bool {
         if self.outbox.is_empty() {
             return true;
@@ -178,14 +178,14 @@ impl<T: Payload> Outlet<T> {
         cx.log.emitted += (self.outbox.len() - self.counted) as u64;
         match self.edges.as_slice() {
             [] => {
-                cx.custody.count_unconnected(self.outbox.len() as u64);
+                cx.in_flight.count_unconnected(self.outbox.len() as u64);
                 self.outbox.clear();
             }
             [edge] => {
                 let before = self.outbox.len();
                 let queue = edge.put_all(&mut self.outbox);
                 let put = before - self.outbox.len();
-                self.room = settle(edge, queue, put, &mut self.gone, cx);
+                self.room = settle(edge, queue, put, &mut self.discarded, cx);
             }
             edges => {
                 let (last, others) = edges.split_last().expect("more than one");
@@ -194,9 +194,9 @@ impl<T: Payload> Outlet<T> {
                 for (edge, sent) in others.iter().zip(&mut self.sent) {
                     let before = *sent;
                     let queue = edge.put_copies(&self.outbox, sent);
-                    room = room.min(settle(edge, queue, *sent - before, &mut self.gone, cx));
+                    room = room.min(settle(edge, queue, *sent - before, &mut self.discarded, cx));
                 }
-                // What all others have, the last takes itself: one copy less.
+                // The last edge takes the messages that all others have: one copy less.
                 let shared = self.sent[..others.len()].iter().copied().min().expect("at least one other");
                 let sent = &mut self.sent[others.len()];
                 let (queue, put) = if *sent == 0 && shared == total {
@@ -208,7 +208,7 @@ impl<T: Payload> Outlet<T> {
                     let before = *sent;
                     (last.put_copies(&self.outbox, sent), *sent - before)
                 };
-                self.room = room.min(settle(last, queue, put, &mut self.gone, cx));
+                self.room = room.min(settle(last, queue, put, &mut self.discarded, cx));
                 let done = self.sent.iter().copied().min().expect("edges");
                 self.outbox.drain(..done);
                 self.sent.iter_mut().for_each(|sent| *sent -= done);
@@ -218,7 +218,7 @@ impl<T: Payload> Outlet<T> {
         self.outbox.is_empty()
     }
 
-    /// Nobody will flush this any more.
+    /// Drops the messages: there will be no further flush.
     pub(crate) fn discard(&mut self) {
         self.outbox.clear();
         self.sent.fill(0);
@@ -226,22 +226,22 @@ impl<T: Payload> Outlet<T> {
     }
 }
 
-/// So many messages were put on an edge: tells the scheduler, and whoever watches. The room that is left.
+/// After messages were put on an edge: notes the signal for the scheduler and calls the observer. Returns the room that is left.
 #[inline]
 fn settle<T: Payload>(
     edge: &Edge<T>,
     mut queue: MutexGuard<'_, Queue<Message<T>>>,
     put: usize,
-    gone: &mut Vec<Message<T>>,
+    discarded: &mut Vec<Message<T>>,
     cx: &mut Cx,
 ) -> usize {
-    if queue.tell() {
+    if queue.signal_filled() {
         cx.log.filled.push(edge.index);
     }
     let room = queue.room();
-    queue.swap_gone(gone);
+    queue.swap_discarded(discarded);
     drop(queue);
-    gone.clear();
+    discarded.clear();
     if let Some(observer) = &cx.observer
         && put > 0
     {
@@ -250,21 +250,21 @@ fn settle<T: Payload>(
     room
 }
 
-/// What a [`Stage`](crate::Stage) or [`Source`](crate::Source) emits to, and what it may ask for.
+/// The outputs of a [`Stage`](crate::Stage) or [`Source`](crate::Source), and the requests that it may make.
 pub struct Out<'a, T> {
     pub(crate) outlets: &'a mut [Outlet<T>],
     pub(crate) cx: &'a mut Cx,
 }
 
 impl<T: Payload> Out<'_, T> {
-    /// Emits to the first output. The message has the trace id, time and kind of the one that is being handled; those of a source, a tick
-    /// or a wake begin a trace of their own.
+    /// Emits to the first output. The message has the trace id, time and kind of the current one. In a source, a tick
+    /// or a wake, a new trace begins.
     #[inline]
     pub fn emit(&mut self, payload: T) {
         self.emit_to(0, payload);
     }
 
-    /// Emits to an output by its place in [`Stage::outputs`](crate::Stage::outputs).
+    /// Emits to an output by its index in [`Stage::outputs`](crate::Stage::outputs).
     ///
     /// # Panics
     /// If there is no such output, which fails the node's call.
@@ -274,8 +274,8 @@ impl<T: Payload> Out<'_, T> {
         self.outlets[output].push(Message { header, payload }, self.cx);
     }
 
-    /// Emits to the first output at once, and tells what became of the message: whether it was accepted, merged, dropped, has to wait, or came to nobody. [`emit`](Self::emit) cannot tell: what it
-    /// takes is sent when the call is over. So what is put, and what was emitted before it, is not taken back if the call fails.
+    /// Emits to the first output at once, and returns what happened to the message: it was accepted, merged or dropped, has to wait, or has no consumer. [`emit`](Self::emit) cannot say so: it
+    /// sends when the call is over. So a message that was put, and those emitted before it, are not taken back if the call fails.
     ///
     /// It costs the lock of every edge for one message, and a copy; `emit` needs neither.
     ///
@@ -301,7 +301,7 @@ impl<T: Payload> Out<'_, T> {
         self.put_to(0, payload)
     }
 
-    /// As [`put`](Self::put), to an output by its place in [`Stage::outputs`](crate::Stage::outputs).
+    /// As [`put`](Self::put), to an output by its index in [`Stage::outputs`](crate::Stage::outputs).
     ///
     /// # Panics
     /// If there is no such output, which fails the node's call.
@@ -335,7 +335,7 @@ impl<T: Payload> Out<'_, T> {
         self.outlets.first().map_or(usize::MAX, Outlet::room)
     }
 
-    /// As [`room`](Self::room), of an output by its place.
+    /// As [`room`](Self::room), of an output by its index.
     #[inline]
     pub fn room_at(&self, output: usize) -> usize {
         self.outlets.get(output).map_or(0, Outlet::room)
@@ -344,7 +344,7 @@ impl<T: Payload> Out<'_, T> {
     asked_of_a_turn!();
 }
 
-/// The kind of messages that carry a `T`, unless somebody says otherwise.
+/// The default kind of messages that carry a `T`.
 pub(crate) fn kind_of<T: 'static>() -> Kind {
     if std::any::TypeId::of::<T>() == std::any::TypeId::of::<Control>() { Kind::Control } else { Kind::Data }
 }

@@ -1,6 +1,6 @@
-//! Ports: what they are called, what they carry, and what is checked on the way.
+//! Ports: their names, their types, and checks of their messages.
 //!
-//! Room: vocabulary of the crate.
+//! Room: values.
 
 use std::{
     any::{Any, TypeId, type_name},
@@ -10,10 +10,10 @@ use std::{
 
 use crate::message::Payload;
 
-/// Looks at a payload that is being emitted.
+/// Checks a payload that is emitted.
 pub(crate) type Check<T> = Arc<dyn Fn(&T) -> Result<(), String> + Send + Sync>;
 
-/// What is said of the payloads of a port beyond their type: a name, which both ends of an edge must agree on, and a check of every message.
+/// A schema of a port, beyond its type: a name, which must be the same at both ends of an edge, and a check of every message.
 ///
 /// ```
 /// use bursar::flow::{Schema, map};
@@ -92,7 +92,7 @@ pub(crate) struct PortSpec {
     pub(crate) name: Arc<str>,
     pub(crate) carries: Carried,
     pub(crate) schema: Option<AnySchema>,
-    /// Somebody must feed it.
+    /// It must be connected.
     pub(crate) required: bool,
 }
 

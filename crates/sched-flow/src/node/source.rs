@@ -1,9 +1,9 @@
-//! A [`Source`] behind [`Unit`].
+//! The [`Unit`] of a [`Source`].
 //!
-//! Room: mechanism of the crate.
+//! Room: driver.
 //!
 //! # Invariant
-//! A bad record is buried once, after its call was rolled back: it leaves by `dead` or not at all, and never with what its call emitted.
+//! A bad record becomes a dead letter once, after its call was rolled back. It never leaves together with what its call emitted.
 
 use std::{
     any::Any,
@@ -30,7 +30,7 @@ use crate::{
 pub(crate) struct SourceUnit<S: Source> {
     source: S,
     outlet: Outlet<S::Out>,
-    /// Where bad records go; has edges only if they are connected.
+    /// Where bad records go. Has edges only if the user connected it.
     dead: Outlet<DeadLetter<Vec<u8>>>,
 }
 
@@ -78,7 +78,7 @@ impl<S: Source> Unit for SourceUnit<S> {
         }
     }
 
-    fn serve(&mut self, _port: usize, _place: usize, _budget: u32, _on_error: &OnError, _cx: &mut Cx) -> (Fate, bool) {
+    fn serve(&mut self, _port: usize, _feed: usize, _budget: u32, _on_error: &OnError, _cx: &mut Cx) -> (Fate, bool) {
         unreachable!("a source has no inputs")
     }
 
@@ -110,14 +110,14 @@ impl<S: Source> Unit for SourceUnit<S> {
         result
     }
 
-    fn bury(&mut self, error: &NodeError, cx: &mut Cx) {
+    fn emit_dead_letter(&mut self, error: &NodeError, cx: &mut Cx) {
         let header = Header { kind: Kind::Error, ..cx.header_for::<DeadLetter<Vec<u8>>>() };
         let payload = DeadLetter { payload: error.record().to_vec(), error: error.to_string().into(), tries: 1 };
-        self.dead.bury(Message { header, payload }, cx);
+        self.dead.push_dead_letter(Message { header, payload }, cx);
     }
 
     fn has_room(&mut self, hoped: usize) -> bool {
-        // Both are asked: each full edge owes a signal.
+        // Both are asked: each full edge must send a signal.
         self.dead.has_room(hoped) & self.outlet.has_room(hoped)
     }
 

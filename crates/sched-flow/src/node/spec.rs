@@ -1,4 +1,6 @@
 //! A node and its settings, as a graph takes it.
+//!
+//! Room: interface.
 
 use std::{fmt, time::Duration};
 
@@ -58,19 +60,19 @@ impl NodeSpec {
 
     /// How often `on_tick` is called. A source with a cadence produces once each tick, and not in between.
     ///
-    /// Ticks that could not be given in time, because the node was waiting for room, are given once and not made up for.
+    /// If ticks could not be given in time, because the node waited for room, one is given when there is room. The others are skipped.
     pub fn tick(mut self, every: Duration) -> Self {
         self.tick = Some(every);
         self
     }
 
-    /// What is done when one of its functions fails.
+    /// The error policy: what is done when one of its functions fails.
     pub fn on_error(mut self, policy: OnError) -> Self {
         self.on_error = policy;
         self
     }
 
-    /// At most so many messages a turn, instead of the flow's number.
+    /// The limit of messages a turn, instead of that of the flow.
     pub fn batch(mut self, messages: u32) -> Self {
         self.batch = Some(messages);
         self
@@ -78,20 +80,20 @@ impl NodeSpec {
 
     /// The band in which the node itself has its turns: to produce, to wake, to tick. Its inputs have the bands of their edges.
     ///
-    /// If nothing is said, it is control for a node that feeds only edges of control, and normal for others.
+    /// By default it is control for a node that feeds only edges of control, and normal for others.
     pub fn band(mut self, band: Band) -> Self {
         self.band = Some(band);
         self
     }
 
-    /// What is checked of every message of a port, beyond its type. Both ends of an edge must agree on the schema's name, if both have one.
+    /// Sets a schema of a port: a check of every message, beyond its type. If both ends of an edge have one, its name must be the same.
     pub fn schema<T: Payload>(mut self, port: impl Into<String>, schema: Schema<T>) -> Self {
         self.schemas.push((port.into(), schema.into()));
         self
     }
 
     pub(crate) fn declare(&self) -> Declared {
-        self.unit.declare(self.on_error.buries())
+        self.unit.declare(self.on_error.has_dead_letters())
     }
 }
 

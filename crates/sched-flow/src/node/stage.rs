@@ -1,4 +1,8 @@
-//! A [`Stage`] behind [`Unit`]. Its loop is compiled for its types: one call through a table a turn, none a message.
+//! The [`Unit`] of a [`Stage`].
+//!
+//! Room: driver.
+//!
+//! Its loop is compiled for its types: one virtual call a turn, none a message.
 
 use std::{any::Any, sync::Arc};
 
@@ -118,24 +122,24 @@ impl<S: Stage> Unit for StageUnit<S> {
         }
     }
 
-    fn serve(&mut self, _port: usize, place: usize, budget: u32, on_error: &OnError, cx: &mut Cx) -> (Fate, bool) {
+    fn serve(&mut self, _port: usize, feed: usize, budget: u32, on_error: &OnError, cx: &mut Cx) -> (Fate, bool) {
         let mut body = StageBody { stage: &mut self.stage, outlets: &mut self.outlets };
-        self.inlet.serve(place, budget, on_error, &mut body, cx)
+        self.inlet.serve(feed, budget, on_error, &mut body, cx)
     }
 
-    fn bury(&mut self, error: &NodeError, cx: &mut Cx) {
-        // It came from outside: without an edge it is an error, and no message is lost.
+    fn emit_dead_letter(&mut self, error: &NodeError, cx: &mut Cx) {
+        // The record came from outside: without an edge it is only an error, and no message is lost.
         if !self.inlet.dead.is_unconnected()
             && let Some(payload) = self.stage.bad_record(error.record())
         {
             let header = Header { kind: Kind::Error, ..cx.header_for::<DeadLetter<S::In>>() };
             let payload = DeadLetter { payload, error: error.to_string().into(), tries: 1 };
-            self.inlet.dead.bury(Message { header, payload }, cx);
+            self.inlet.dead.push_dead_letter(Message { header, payload }, cx);
         }
     }
 
     fn has_room(&mut self, hoped: usize) -> bool {
-        // Every outlet is asked: each full edge owes a signal.
+        // Every outlet is asked: each full edge must send a signal.
         let roomy = self.outlets.iter_mut().filter_map(|outlet| outlet.has_room(hoped).then_some(())).count();
         let enough = if self.stage.any_output() { 1.min(self.outlets.len()) } else { self.outlets.len() };
         self.inlet.dead.has_room(hoped) & (roomy >= enough)

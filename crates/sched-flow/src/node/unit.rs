@@ -1,6 +1,6 @@
-//! A node as the scheduler sees it: without its types, called once a turn.
+//! A node as the driver sees it: without its types, called once a turn.
 //!
-//! Room: mechanism of the crate.
+//! Room: driver.
 
 use std::{
     any::Any,
@@ -20,7 +20,7 @@ use crate::{
     observe::Call,
 };
 
-/// The calls of a node that bring no message.
+/// The calls of a node without a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hook {
     Start,
@@ -42,15 +42,15 @@ impl Hook {
     }
 }
 
-/// What a node declares.
+/// The ports that a node declares.
 #[derive(Default, Clone)]
 pub(crate) struct Declared {
     pub(crate) inputs: Vec<PortSpec>,
-    /// Real outputs first, then one for dead letters of each input, if there are any; of a source, one for bad records.
+    /// Real outputs first; then, if the node has dead letters, one for each input; for a source, one for bad records.
     pub(crate) outputs: Vec<PortSpec>,
 }
 
-/// The output for dead letters of an input, of so many.
+/// The name of the output for dead letters of an input. `inputs`: how many the node has.
 pub(crate) fn dead_name(input: &str, inputs: usize) -> String {
     if inputs == 1 { "dead".to_owned() } else { format!("dead-{input}") }
 }
@@ -66,9 +66,9 @@ pub(crate) trait Unit: Send {
     // ---- wiring, before it runs ----
     /// Makes an edge that begins at an output.
     fn open_output(&mut self, port: usize, setup: EdgeSetup) -> Arc<dyn AnyEdge>;
-    /// Makes an edge that ends at an input and begins nowhere.
+    /// Makes an edge that ends at an input and has no producer.
     fn open_input(&mut self, port: usize, setup: EdgeSetup) -> Arc<dyn AnyEdge>;
-    /// Lets an edge end at an input; returns its place there.
+    /// Attaches an edge to an input; returns its index there.
     fn attach_input(&mut self, port: usize, edge: Arc<dyn AnyEdge>) -> usize;
     /// Adds a [`Check`](super::schema::Check) to an output.
     fn check_output(&mut self, port: usize, check: &Arc<dyn Any + Send + Sync>);
@@ -76,24 +76,24 @@ pub(crate) trait Unit: Send {
     // ---- turns ----
     fn hook(&mut self, hook: Hook, cx: &mut Cx) -> NodeResult;
     /// Serves an edge; true if more wait there.
-    fn serve(&mut self, port: usize, place: usize, budget: u32, on_error: &OnError, cx: &mut Cx) -> (Fate, bool);
+    fn serve(&mut self, port: usize, feed: usize, budget: u32, on_error: &OnError, cx: &mut Cx) -> (Fate, bool);
     /// Asks a source for messages.
     fn produce(&mut self, _budget: u32, _cx: &mut Cx) -> Result<Produced, NodeError> {
         unreachable!("only sources are asked")
     }
-    /// A record that the node brought from outside is bad, and its policy is to bury it, if it can.
-    fn bury(&mut self, _error: &NodeError, _cx: &mut Cx) {}
-    /// Whether at least one message can be emitted at every output. If not, the scheduler is told when.
+    /// Emits a dead letter for a bad record from outside, if the node can.
+    fn emit_dead_letter(&mut self, _error: &NodeError, _cx: &mut Cx) {}
+    /// Whether at least one message can be emitted at every output. If not, a signal comes when there is room.
     fn has_room(&mut self, hoped: usize) -> bool;
     /// How many more messages can be emitted, as far as is known.
     fn room(&self) -> usize;
     /// Puts what was emitted into the edges. True if nothing is left.
     fn flush(&mut self, cx: &mut Cx) -> bool;
-    /// A call failed: what it emitted is forgotten.
+    /// Removes what a failed call emitted.
     fn roll_back(&mut self, call: u64);
-    /// What was emitted and not accepted is forgotten.
+    /// Drops emitted messages that were not accepted.
     fn discard(&mut self);
-    /// How much is emitted and not accepted.
+    /// The number of emitted messages that are not accepted.
     fn unsent(&self) -> usize;
     fn accepts(&self) -> bool {
         true
@@ -103,7 +103,7 @@ pub(crate) trait Unit: Send {
     }
 }
 
-/// Calls a hook as messages are handled: with nothing emitted if it fails.
+/// Calls a hook. As with messages, nothing is emitted if it fails.
 pub(crate) fn call_hook(unit: &mut dyn Unit, hook: Hook, cx: &mut Cx) -> NodeResult {
     cx.handle_none();
     cx.call += 1;
@@ -126,7 +126,7 @@ pub(crate) fn call_hook(unit: &mut dyn Unit, hook: Hook, cx: &mut Cx) -> NodeRes
     result
 }
 
-/// Counts and tells an error.
+/// Counts an error, and reports it to the observer.
 #[cold]
 pub(crate) fn note(error: &NodeError, cx: &mut Cx) {
     let text: Arc<str> = error.to_string().into();

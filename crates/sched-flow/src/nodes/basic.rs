@@ -1,4 +1,6 @@
 //! Closures and iterators as nodes.
+//!
+//! Room: interface.
 
 use std::marker::PhantomData;
 
@@ -10,7 +12,7 @@ use crate::{
 
 /// A closure that is asked for messages; `None` ends the stream.
 ///
-/// It is called whenever there is room downstream, or once each [tick](NodeSpec::tick), if it has a cadence. It should not wait: see
+/// It is called whenever there is room downstream, or once each [tick](NodeSpec::tick), if it has a cadence. It should not block: see
 /// [`Source::produce`].
 ///
 /// ```
@@ -41,7 +43,7 @@ impl<T: Payload, F: FnMut() -> Option<T> + Send + 'static> Source for Ask<F> {
     }
 }
 
-/// Everything an iterator yields, as fast as the graph takes it.
+/// Emits all items of an iterator, as fast as the graph takes them.
 pub fn from_iter<I>(items: I) -> NodeSpec
 where
     I: IntoIterator<Item: Payload, IntoIter: Send + 'static>,
@@ -93,7 +95,7 @@ where
     })
 }
 
-/// Only messages for which the closure says true.
+/// Forwards only messages for which the closure returns true.
 pub fn filter<T: Payload>(mut passes: impl FnMut(&T) -> bool + Send + 'static) -> NodeSpec {
     each(move |payload, out| {
         if passes(&payload) {

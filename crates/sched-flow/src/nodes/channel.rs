@@ -1,11 +1,13 @@
 //! Channels of tasks as ends of a graph.
 //!
+//! Room: interface.
+//!
 //! # Invariant
-//! Nobody looks at a channel in vain: a node that waits for one is woken by it. A value that was received is emitted; one that was sent is
+//! A channel is never polled in a loop: it wakes the node that waits for it. A value that was received is emitted. A value that is to be sent is
 //! in the channel, or held, and then the node takes no more.
 //!
 //! # Why it holds
-//! Waiting is a future of the channel, polled with the node's waker. It owns its end of the channel while it waits, and gives it back.
+//! To wait is a future of the channel, which is polled with the waker of the node. The future owns its end of the channel while it waits, and returns it.
 
 use std::{
     future::Future,
@@ -22,15 +24,15 @@ use crate::{
     node::{NodeSpec, Out, Produced, Source, Stage},
 };
 
-/// A source looks at its channel so often before others have a turn.
-const MOST_AT_ONCE: usize = 64;
+/// The limit of values that a source takes from its channel in one call.
+const MAX_AT_ONCE: usize = 64;
 
 type Waiting<T> = Pin<Box<dyn Future<Output = T> + Send>>;
-/// Waits, and gives its end of the channel back.
+/// Waits, and returns its end of the channel.
 type Receiving<T> = Waiting<(Receiver<T>, Result<T, RecvError>)>;
 type Sending<T> = Waiting<(Sender<T>, Result<(), SendError<T>>)>;
 
-/// The receiving end of a channel, for somebody who must not wait.
+/// The receiving end of a channel, without blocking.
 pub(super) enum Inflow<T> {
     Open(Receiver<T>),
     Waiting(Receiving<T>),
@@ -38,7 +40,7 @@ pub(super) enum Inflow<T> {
 }
 
 impl<T: Send + 'static> Inflow<T> {
-    /// The next value, or None if the channel is over. Pending: the waker will be woken.
+    /// The next value, or None if the channel is closed. If it is pending, the waker will be woken.
     pub(super) fn poll(&mut self, waker: &Waker) -> Poll<Option<T>> {
         loop {
             match mem::replace(self, Inflow::Closed) {
@@ -72,7 +74,7 @@ impl<T: Send + 'static> Inflow<T> {
     }
 }
 
-/// Everything that comes out of a channel. Ends when the channel is closed, or its last sender is gone.
+/// Emits all values of a channel. Ends when the channel is closed, or its last sender is dropped.
 ///
 /// Nothing is polled: the channel wakes the node. When the graph is full the channel fills, and its senders wait.
 ///
@@ -97,7 +99,7 @@ impl<T: Payload> Source for FromChannel<T> {
 
     fn produce(&mut self, out: &mut Out<'_, T>) -> Result<Produced, NodeError> {
         let waker = out.waker();
-        for _ in 0..MOST_AT_ONCE.min(out.room()) {
+        for _ in 0..MAX_AT_ONCE.min(out.room()) {
             match self.0.poll(&waker) {
                 Poll::Ready(Some(value)) => out.emit(value),
                 Poll::Ready(None) => return Ok(Produced::End),
@@ -108,16 +110,16 @@ impl<T: Payload> Source for FromChannel<T> {
     }
 }
 
-/// The sending end of a channel, for somebody who must not wait. Holds at most one value.
+/// The sending end of a channel, without blocking. Holds at most one value.
 pub(super) enum Outflow<T> {
     Open(Sender<T>),
     Waiting(Sending<T>),
     Closed,
 }
 
-/// What is said of a channel that nobody reads.
-fn nobody() -> NodeError {
-    NodeError::msg("nobody receives from the channel any more; keep its receiver, or end the flow")
+/// The error of a channel without a receiver.
+fn no_receiver() -> NodeError {
+    NodeError::msg("the channel has no receiver any more; keep one, or end the flow")
 }
 
 impl<T: Send + 'static> Outflow<T> {
@@ -128,7 +130,7 @@ impl<T: Send + 'static> Outflow<T> {
                 Ok(()) => Ok(()),
                 Err(TrySendError::Closed(_)) => {
                     *self = Outflow::Closed;
-                    Err(nobody())
+                    Err(no_receiver())
                 }
                 Err(TrySendError::Full(value)) => {
                     let sender = sender.clone();
@@ -140,18 +142,18 @@ impl<T: Send + 'static> Outflow<T> {
                 }
             },
             Outflow::Waiting(_) => Err(NodeError::msg("a message came while another was held; ask `accepts` first")),
-            Outflow::Closed => Err(nobody()),
+            Outflow::Closed => Err(no_receiver()),
         }
     }
 
-    /// Looks whether what is held was sent.
+    /// Checks whether the held value was sent.
     pub(super) fn poll(&mut self, waker: &Waker) -> NodeResult {
         if let Outflow::Waiting(waiting) = self
             && let Poll::Ready((sender, sent)) = waiting.as_mut().poll(&mut Poller::from_waker(waker))
         {
             if sent.is_err() {
                 *self = Outflow::Closed;
-                return Err(nobody());
+                return Err(no_receiver());
             }
             *self = Outflow::Open(sender);
         }
@@ -169,10 +171,10 @@ impl<T: Send + 'static> Outflow<T> {
     }
 }
 
-/// Sends everything into a channel. While the channel is full the node takes nothing, so the edges before it fill. If nobody receives any more, every
+/// Sends everything into a channel. While the channel is full the node takes nothing, so the edges before it fill. Without a receiver, every
 /// message is an error of the node.
 ///
-/// The channel is closed when the flow is over, as far as the node has the only sender.
+/// The channel is closed when the flow is over, if the node has the only sender.
 ///
 /// ```
 /// use bursar::flow::{Harness, to_channel};
@@ -199,13 +201,13 @@ impl<T: Payload> Stage for ToChannel<T> {
 
     fn on_message(&mut self, message: Message<T>, out: &mut Out<'_, ()>) -> NodeResult {
         let sent = self.0.send(message.payload, &out.waker());
-        out.custody().set(self.0.held());
+        out.in_flight().set(self.0.held());
         sent
     }
 
     fn on_wake(&mut self, out: &mut Out<'_, ()>) -> NodeResult {
         let sent = self.0.poll(&out.waker());
-        out.custody().set(self.0.held());
+        out.in_flight().set(self.0.held());
         sent
     }
 

@@ -1,5 +1,7 @@
 //! Lines into a file.
 //!
+//! Room: interface.
+//!
 //! # Invariant
 //! A message that was handled without an error is in the file, or in the buffer that goes there next. A message fails only if it is in neither.
 
@@ -13,11 +15,12 @@ use crate::{
     node::{NodeSpec, Out, Stage},
 };
 
-/// So much is written at a time.
+/// Bytes that are written at a time.
 const CHUNK: usize = 64 << 10;
-/// Writes `String`s into a file, a line for each. What was in the file is gone, unless it is told to [append](LinesOut::append).
+
+/// Writes `String`s into a file, a line for each. The file is overwritten, unless it is set to [append](LinesOut::append).
 ///
-/// Lines are gathered, and written when there are 64 KiB, at the latest after 100 ms, and at the end. What the disk says is an error of the node; the lines are kept and
+/// Lines are buffered, and written when there are 64 KiB, at the latest after 100 ms, and at the end. A write error is an error of the node; the lines are kept and
 /// tried again.
 ///
 /// ```
@@ -44,19 +47,19 @@ pub struct LinesOut {
 }
 
 impl LinesOut {
-    /// Keeps what is in the file, and writes behind it.
+    /// Appends to the file.
     pub fn append(mut self) -> Self {
         self.append = true;
         self
     }
 
-    /// A line is written at the latest after this time; 100 ms unless told otherwise.
+    /// The longest time until a line is written; 100 ms by default.
     pub fn flush_after(mut self, time: Duration) -> Self {
         self.flush_after = time;
         self
     }
 
-    /// The node, to give it the settings that every node has.
+    /// The node, to change the settings that every node has.
     pub fn spec(self) -> NodeSpec {
         NodeSpec::stage(Writer {
             options: self,
@@ -78,7 +81,7 @@ struct Writer {
     options: LinesOut,
     file: Option<File>,
     buffer: VecDeque<u8>,
-    /// How much of each line is in the buffer.
+    /// The bytes of each line in the buffer.
     lengths: VecDeque<usize>,
     due: Option<Time>,
 }
@@ -93,7 +96,7 @@ impl Writer {
         Ok(self.file.as_mut().expect("opened"))
     }
 
-    /// Writes what is gathered. What could not be written stays.
+    /// Writes the buffer. What could not be written stays.
     fn flush(&mut self, out: &Out<'_, ()>) -> NodeResult {
         self.due = None;
         while !self.buffer.is_empty() {
@@ -117,7 +120,7 @@ impl Writer {
         if let Some(first) = self.lengths.front_mut() {
             *first -= bytes;
         }
-        out.custody().set(self.lengths.len());
+        out.in_flight().set(self.lengths.len());
     }
 }
 
@@ -134,14 +137,14 @@ impl Stage for Writer {
     }
 
     fn on_message(&mut self, message: Message<String>, out: &mut Out<'_, ()>) -> NodeResult {
-        // First what was gathered: if that fails, this line has not been taken, and may be tried again.
+        // The buffer first: if that fails, this line has not been taken, and may be tried again.
         if self.buffer.len() >= CHUNK {
             self.flush(out)?;
         }
         self.buffer.extend(message.payload.as_bytes());
         self.buffer.push_back(b'\n');
         self.lengths.push_back(message.payload.len() + 1);
-        out.custody().set(self.lengths.len());
+        out.in_flight().set(self.lengths.len());
         if self.due.is_none() {
             let due = out.now() + self.options.flush_after;
             self.due = Some(due);

@@ -1,12 +1,14 @@
 //! Futures as nodes.
 //!
+//! Room: interface.
+//!
 //! # Invariant
-//! At most `concurrency` futures are under way. Each is polled by the node, in its turns, when its own waker was woken and not otherwise. What comes of
-//! them is emitted once, in the order of the messages unless told otherwise.
+//! At most `concurrency` futures run. Each is polled by the node, in its turns, and only when its own waker was woken. Each
+//! result is emitted once, in the order of the messages by default.
 //!
 //! # Why it holds
 //! A future lives in a [`Slot`] from its message to its outcome. Slots leave the queue from the front, or, without order, as they are done.
-//! A call that fails emits nothing, so an error is told in a call of its own: the node wakes itself for that.
+//! A call that fails emits nothing, so an error is reported in a call of its own: the node wakes itself for that.
 
 use std::{
     collections::VecDeque,
@@ -28,10 +30,10 @@ use crate::{
     node::{AnyMessage, Context, Node, NodeSpec, Ports, inlet::panicked},
 };
 
-/// Each message becomes a future, and its outcome a message. Up to 16 are under way at a time; their order is kept.
+/// Each message becomes a future, and its outcome a message. Up to 16 run at a time; their order is kept.
 ///
 /// The node polls the futures itself, so they should not compute for long; they are dropped when it stops. A future that fails is an error of the node, but there is no
-/// message left to retry or bury: see [`keep_failed`](MapAsync::keep_failed).
+/// message left to try again or to send as a dead letter: see [`keep_failed`](MapAsync::keep_failed).
 ///
 /// ```
 /// use bursar::flow::{Harness, NodeError, map_async};
@@ -58,7 +60,7 @@ where
     MapAsync { make, concurrency: 16, ordered: true, keep_failed: false, limit: None, emits: true, of: PhantomData }
 }
 
-/// Messages end in a future. Up to 16 are under way at a time; the flow does not end before they have.
+/// Messages end in a future. Up to 16 run at a time; the flow does not end before they have.
 ///
 /// As [`map_async`], without an output.
 pub fn sink_async<A, E, Fut, F>(make: F) -> MapAsync<A, (), F>
@@ -95,7 +97,7 @@ pub struct MapAsync<A, B, F> {
 }
 
 impl<A, B, F> MapAsync<A, B, F> {
-    /// So many futures may be under way at a time. While they are, the node takes no more.
+    /// Sets how many futures may run at a time. With so many, the node takes no more messages.
     ///
     /// # Panics
     /// If it is 0.
@@ -106,19 +108,19 @@ impl<A, B, F> MapAsync<A, B, F> {
         self
     }
 
-    /// Emits in the order of the messages, as it does unless told otherwise.
+    /// Emits in the order of the messages: the default.
     pub fn ordered(mut self) -> Self {
         self.ordered = true;
         self
     }
 
-    /// Emits as the futures are done.
+    /// Emits in the order in which the futures are done.
     pub fn unordered(mut self) -> Self {
         self.ordered = false;
         self
     }
 
-    /// A future that takes longer is dropped, and has failed. Measured in the time of the flow.
+    /// Sets a timeout. A future that takes longer is dropped, and has failed. Measured in the time of the flow.
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.limit = Some(limit);
         self
@@ -139,7 +141,7 @@ where
     Fut: Future<Output = Result<B, E>> + Send + 'static,
     F: FnMut(A) -> Fut + Send + 'static,
 {
-    /// The node, to give it the settings that every node has.
+    /// The node, to change the settings that every node has.
     pub fn spec(self) -> NodeSpec {
         NodeSpec::node(Async { options: self, slots: VecDeque::new(), failed: VecDeque::new() })
     }
@@ -158,13 +160,13 @@ where
     }
 }
 
-/// The waker of one future: says which, and wakes the node.
-struct Call {
+/// The waker of one future: marks it as woken, and wakes the node.
+struct SlotWaker {
     woken: AtomicBool,
     node: Waker,
 }
 
-impl Wake for Call {
+impl Wake for SlotWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -178,12 +180,12 @@ impl Wake for Call {
 
 type Running<B> = Pin<Box<dyn Future<Output = Result<B, NodeError>> + Send>>;
 
-/// From a message to its outcome.
+/// A message and its future, until it has an outcome.
 struct Slot<A, B> {
     header: Header,
     kept: Option<A>,
     due: Option<Time>,
-    call: Arc<Call>,
+    waker: Arc<SlotWaker>,
     /// None when it is done.
     future: Option<Running<B>>,
     outcome: Option<Result<B, NodeError>>,
@@ -194,8 +196,8 @@ impl<A, B> Slot<A, B> {
     fn poll(&mut self, now: Time, limit: Option<Duration>) {
         let Some(future) = &mut self.future else { return };
         let mut polled = Poll::Pending;
-        if self.call.woken.swap(false, AcqRel) {
-            let waker = Waker::from(Arc::clone(&self.call));
+        if self.waker.woken.swap(false, AcqRel) {
+            let waker = Waker::from(Arc::clone(&self.waker));
             let outcome = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut Poller::from_waker(&waker))));
             polled = outcome.unwrap_or_else(|panic| Poll::Ready(Err(panicked(panic))));
         }
@@ -216,25 +218,25 @@ impl<A, B> Slot<A, B> {
 struct Async<A, B, F> {
     options: MapAsync<A, B, F>,
     slots: VecDeque<Slot<A, B>>,
-    /// Errors to be told, each in a call of its own.
+    /// Errors to be reported, each in a call of its own.
     failed: VecDeque<NodeError>,
 }
 
 impl<A: Payload, B: Payload, F> Async<A, B, F> {
-    /// Polls who was woken, emits what is done.
+    /// Polls the futures that were woken, and emits results.
     fn turn(&mut self, cx: &mut Context<'_>) -> NodeResult {
         let (now, limit) = (cx.now(), self.options.limit);
         self.slots.iter_mut().for_each(|slot| slot.poll(now, limit));
-        let mut place = 0;
-        while let Some(slot) = self.slots.get_mut(place) {
+        let mut index = 0;
+        while let Some(slot) = self.slots.get_mut(index) {
             let Some(outcome) = slot.outcome.take() else {
                 if self.options.ordered {
                     break;
                 }
-                place += 1;
+                index += 1;
                 continue;
             };
-            let Slot { header, kept, .. } = self.slots.remove(place).expect("looked at");
+            let Slot { header, kept, .. } = self.slots.remove(index).expect("checked");
             match outcome {
                 Ok(payload) if self.options.emits => cx.send("out", Message { header, payload })?,
                 Ok(_) => {}
@@ -248,7 +250,7 @@ impl<A: Payload, B: Payload, F> Async<A, B, F> {
                 }
             }
         }
-        cx.custody().set(self.slots.len());
+        cx.in_flight().set(self.slots.len());
         if !self.failed.is_empty() {
             cx.waker().wake();
         }
@@ -282,14 +284,14 @@ where
         let future = (self.options.make)(payload);
         let future = Box::pin(async move { future.await.map_err(Into::into) });
         let due = self.options.limit.map(|limit| cx.now() + limit);
-        let call = Arc::new(Call { woken: AtomicBool::new(true), node: cx.waker() });
-        self.slots.push_back(Slot { header, kept, due, call, future: Some(future), outcome: None });
+        let waker = Arc::new(SlotWaker { woken: AtomicBool::new(true), node: cx.waker() });
+        self.slots.push_back(Slot { header, kept, due, waker, future: Some(future), outcome: None });
         self.turn(cx)
     }
 
     fn on_wake(&mut self, cx: &mut Context<'_>) -> NodeResult {
         if let Some(error) = self.failed.pop_front() {
-            // Somebody may have been woken as well, and that wake is this one.
+            // A future may have been woken as well; this call has used up that wake.
             cx.waker().wake();
             return Err(error);
         }
@@ -302,7 +304,7 @@ where
 
     fn on_stop(&mut self, _cx: &mut Context<'_>) -> NodeResult {
         for slot in &self.slots {
-            slot.call.woken.store(true, Release); // nobody is woken any more
+            slot.waker.woken.store(true, Release); // no further wakes
         }
         self.slots.clear();
         Ok(())

@@ -1,9 +1,11 @@
 //! Nodes that gather messages: batches and windows.
 //!
+//! Room: interface.
+//!
 //! # Invariant
 //! A batch or a tumbling window holds each message once. What is gathered is bounded, by count or by [`Windows::at_most`].
 //!
-//! What is emitted has the header of the oldest message in it, so that its age is that of what waited longest.
+//! A batch or window has the header of its oldest message, so that its age is the longest wait.
 
 use std::{collections::VecDeque, fmt, marker::PhantomData, sync::Arc, time::Duration};
 
@@ -46,13 +48,13 @@ pub struct Batcher<T> {
 }
 
 impl<T: Payload> Batcher<T> {
-    /// A batch goes on, full or not, when its first message has waited so long.
+    /// Emits a batch, full or not, when its first message has waited so long.
     pub fn within(mut self, longest: Duration) -> Self {
         self.within = Some(longest);
         self
     }
 
-    /// The node, to give it the settings that every node has.
+    /// The node, to change the settings that every node has.
     pub fn spec(self) -> NodeSpec {
         NodeSpec::stage(Batch::<T> {
             size: self.size,
@@ -81,7 +83,7 @@ struct Batch<T> {
 impl<T: Payload> Batch<T> {
     fn emit(&mut self, out: &mut Out<'_, Vec<T>>) {
         self.due = None;
-        out.custody().set(0);
+        out.in_flight().set(0);
         if !self.items.is_empty() {
             out.send(Message { header: self.oldest, payload: std::mem::take(&mut self.items) });
         }
@@ -99,7 +101,7 @@ impl<T: Payload> Stage for Batch<T> {
             self.due.into_iter().for_each(|due| out.tick_at(due));
         }
         self.items.push(message.payload);
-        out.custody().set(self.items.len());
+        out.in_flight().set(self.items.len());
         if self.items.len() >= self.size {
             self.emit(out);
         }
@@ -109,7 +111,7 @@ impl<T: Payload> Stage for Batch<T> {
     fn on_tick(&mut self, out: &mut Out<'_, Vec<T>>) -> NodeResult {
         match self.due {
             Some(due) if due <= out.now() => self.emit(out),
-            // An earlier batch asked for this tick, and was full before.
+            // An earlier batch, which was full before, asked for this tick.
             Some(due) => out.tick_at(due),
             None => {}
         }
@@ -125,9 +127,9 @@ impl<T: Payload> Stage for Batch<T> {
 /// How long a window is, or how far it moves: in messages, or in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Span {
-    /// So many messages.
+    /// A number of messages.
     Count(usize),
-    /// So much time. Windows of time begin at multiples of it, counted from the start of the flow.
+    /// A time. Windows of time begin at multiples of it, counted from the start of the flow.
     Time(Duration),
 }
 
@@ -159,10 +161,10 @@ impl Span {
 #[track_caller]
 pub fn tumbling_window<T: Payload>(length: Span) -> Windows<T> {
     assert!(!length.is_nothing(), "a window of length {length:?} holds nothing; make it longer");
-    Windows { length: None, step: length, at_most: MOST, fits: None }
+    Windows { length: None, step: length, at_most: MAX_MESSAGES, fits: None }
 }
 
-/// The last `length`, every `step`: both in messages or in time, as you like. Windows that would be empty are not emitted.
+/// The last `length`, every `step`; each in messages or in time. Empty windows are not emitted.
 ///
 /// ```
 /// use bursar::flow::{Harness, Span, sliding_window};
@@ -181,18 +183,18 @@ pub fn tumbling_window<T: Payload>(length: Span) -> Windows<T> {
 pub fn sliding_window<T: Payload>(length: Span, step: Span) -> Windows<T> {
     assert!(!length.is_nothing(), "a window of length {length:?} holds nothing; make it longer");
     assert!(!step.is_nothing(), "a window that moves by {step:?} stands still; let it move");
-    Windows { length: Some(length), step, at_most: MOST, fits: None }
+    Windows { length: Some(length), step, at_most: MAX_MESSAGES, fits: None }
 }
 
-const MOST: usize = 65_536;
+const MAX_MESSAGES: usize = 65_536;
 
-/// What a message must be to be taken.
+/// Checks whether a message belongs into a window.
 pub(super) type Fits<T> = Arc<dyn Fn(&T) -> NodeResult + Send + Sync>;
 
-/// Windows over what comes; made by [`tumbling_window`] and [`sliding_window`].
+/// Windows of messages; made by [`tumbling_window`] and [`sliding_window`].
 #[derive(Clone)]
 pub struct Windows<T> {
-    /// None: what was emitted once is forgotten.
+    /// None: a message is in one window only.
     length: Option<Span>,
     step: Span,
     at_most: usize,
@@ -208,13 +210,13 @@ impl<T> fmt::Debug for Windows<T> {
 }
 
 impl<T: Payload> Windows<T> {
-    /// A message for which this is an error is in no window: it fails, and the node's policy decides.
+    /// Sets a check: a message for which it is an error is in no window. It fails, and the error policy decides.
     pub fn only(mut self, fits: impl Fn(&T) -> NodeResult + Send + Sync + 'static) -> Self {
         self.fits = Some(Arc::new(fits));
         self
     }
 
-    /// A window holds at most so many messages; 65,536 unless told otherwise. A tumbling window that is full is emitted before its time, a
+    /// The limit of messages of a window; 65,536 by default. A tumbling window that is full is emitted before its time, a
     /// sliding one forgets its oldest.
     ///
     /// # Panics
@@ -242,7 +244,7 @@ impl<T: Payload> Windows<T> {
         self.make(move |items| items.fold(first.clone(), &mut step))
     }
 
-    /// The node, to give it the settings that every node has.
+    /// The node, to change the settings that every node has.
     pub fn spec(self) -> NodeSpec {
         self.make(|items| items.cloned().collect::<Vec<T>>())
     }
@@ -260,11 +262,11 @@ impl<T: Payload> From<Windows<T>> for NodeSpec {
 
 struct Window<T, F> {
     options: Windows<T>,
-    /// With the time at which each came.
+    /// The messages, with the time at which each came.
     items: VecDeque<(Time, Message<T>)>,
-    /// So many came since the last window.
+    /// The number of messages since the last window.
     fresh: usize,
-    /// When the window that is open is emitted, if that is a matter of time.
+    /// When the open window is emitted, if its step is a time.
     closes: Option<Time>,
     make: F,
 }
@@ -273,20 +275,20 @@ impl<T, F> Window<T, F>
 where
     T: Payload,
 {
-    /// Forgets what is too old for a window that ends now.
+    /// Drops messages that are too old for a window that ends now.
     fn forget(&mut self, now: Time) {
         match self.options.length {
             Some(Span::Count(length)) => {
                 let surplus = self.items.len().saturating_sub(length);
                 self.items.drain(..surplus);
             }
-            // A window that ends now began `length` ago, and what came at that moment belongs to it.
+            // A window that ends now began `length` ago, and a message of that moment belongs to it.
             Some(Span::Time(length)) => while self.items.pop_front_if(|(came, _)| *came + length < now).is_some() {},
             None => {}
         }
     }
 
-    /// The next multiple of the step, if it is one of time.
+    /// The next multiple of the step, if it is a time.
     fn closes_after(&self, now: Time) -> Option<Time> {
         let Span::Time(step) = self.options.step else { return None };
         let step = u64::try_from(step.as_nanos()).unwrap_or(u64::MAX);
@@ -299,7 +301,7 @@ where
     {
         self.forget(now);
         self.fresh = 0;
-        out.custody().set(0);
+        out.in_flight().set(0);
         if let Some((_, oldest)) = self.items.front() {
             let payload = (self.make)(&mut self.items.iter().map(|(_, message)| &message.payload));
             out.send(Message { header: oldest.header, payload });
@@ -309,14 +311,14 @@ where
         }
     }
 
-    /// Emits the window whose time is over.
+    /// Emits the window that is due.
     fn close_due<A: Payload>(&mut self, out: &mut Out<'_, A>)
     where
         F: FnMut(&mut dyn Iterator<Item = &T>) -> A,
     {
         let now = out.now();
         while let Some(closes) = self.closes.filter(|closes| *closes <= now) {
-            // Nothing comes of windows that hold nothing, or nothing new: no ticks for them.
+            // Windows without new messages are not emitted, and need no ticks.
             let same = self.fresh == 0 && matches!(self.options.length, Some(Span::Count(_)));
             if !same {
                 self.emit(closes, out);
@@ -355,13 +357,13 @@ where
         match self.options.step {
             Span::Count(step) if self.fresh >= step => self.emit(now, out),
             _ if full && self.options.length.is_none() => self.emit(now, out),
-            // Only what the next window may still hold is kept.
+            // Only messages that the next window may hold are kept.
             Span::Count(_) => self.forget(now),
             Span::Time(_) if matches!(self.options.length, Some(Span::Count(_))) => self.forget(now),
             Span::Time(_) => {}
         }
-        // What was in a window has come to its end; that it is kept for the next is no debt.
-        out.custody().set(self.fresh.min(self.items.len()));
+        // Messages that were in a window are finished, also if they are kept for the next.
+        out.in_flight().set(self.fresh.min(self.items.len()));
         Ok(())
     }
 

@@ -1,4 +1,6 @@
-//! Nodes round a closure that may fail: retry and circuit breaker.
+//! Nodes around a closure that may fail: retry and circuit breaker.
+//!
+//! Room: interface.
 
 use std::{marker::PhantomData, time::Duration};
 
@@ -8,7 +10,7 @@ use crate::{
     node::{AnyMessage, Context, Node, NodeSpec, Ports},
 };
 
-/// Each message becomes another, or is tried again; what failed for good leaves by the output `dead`, as a [`DeadLetter`](crate::DeadLetter).
+/// Each message becomes another, or is tried again; a message that failed for good leaves by the output `dead`, as a [`DeadLetter`](crate::DeadLetter).
 ///
 /// This is [`try_map`](crate::try_map) with an [error policy](NodeSpec::on_error), which every node may have. Messages behind the one that is tried again wait, so their
 /// order is kept.
@@ -35,10 +37,10 @@ where
     super::try_map(change).on_error(OnError::Retry(how.then(OnError::DeadLetter)))
 }
 
-/// Each message becomes another, until the closure fails too often in a row: then what comes leaves by the output `rejected`, unchanged, and the closure is left in
-/// peace. After a while one message is tried; if it works, all is well again.
+/// Each message becomes another, until the closure fails too often in a row. Then messages leave by the output `rejected`, unchanged, and the closure is not
+/// called. After the cool-down one message is tried; if it works, the breaker closes again.
 ///
-/// A message that fails is dealt with by the node's [error policy](NodeSpec::on_error), as in any node.
+/// The [error policy](NodeSpec::on_error) of the node applies to a message that fails, as in any node.
 ///
 /// ```
 /// use std::time::Duration;
@@ -65,7 +67,7 @@ where
     CircuitBreaker { change, limits: Limits { failures: 5, cool_down: Duration::from_secs(10) }, of: PhantomData }
 }
 
-/// Guards a closure that may fail; made by [`circuit_breaker`]. Opens after 5 failures, for 10 seconds, unless told otherwise.
+/// Guards a closure that may fail; made by [`circuit_breaker`]. By default it opens after 5 failures, for 10 seconds.
 pub struct CircuitBreaker<A, B, F> {
     change: F,
     limits: Limits,
@@ -104,7 +106,7 @@ where
     E: Into<NodeError>,
     F: FnMut(A) -> Result<B, E> + Send + 'static,
 {
-    /// The node, to give it the settings that every node has.
+    /// The node, to change the settings that every node has.
     pub fn spec(self) -> NodeSpec {
         NodeSpec::node(Guarded { breaker: self, state: Breaker::Closed { failed: 0 } })
     }
@@ -173,7 +175,7 @@ where
         if !self.state.lets_try(cx.now()) {
             return cx.send("rejected", message);
         }
-        // A panic is a failure too, and is seen here only as one that did not return.
+        // A panic is a failure, too. It does not return here, so the failure is counted first.
         let limits = self.breaker.limits;
         let before = self.state;
         self.state = before.after(false, cx.now(), limits);

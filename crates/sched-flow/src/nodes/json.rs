@@ -1,11 +1,13 @@
 //! JSON texts become values, and values JSON texts.
+//!
+//! Room: interface.
 
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::try_map;
 use crate::{message::Payload, node::NodeSpec};
 
-/// Each `String` is read as JSON. One that is none, or does not fit the type, is an error of the node.
+/// Parses each `String` as JSON. One that is not JSON, or does not fit the type, is an error of the node.
 ///
 /// ```
 /// use bursar::flow::{Harness, json_in};
@@ -19,7 +21,7 @@ pub fn json_in<T: Payload + DeserializeOwned>() -> NodeSpec {
     try_map(|text: String| serde_json::from_str::<T>(&text))
 }
 
-/// Each value is written as JSON, a `String` without line breaks.
+/// Writes each value as JSON, a `String` without line breaks.
 ///
 /// ```
 /// use bursar::flow::{Harness, json_out};

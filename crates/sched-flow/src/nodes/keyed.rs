@@ -1,11 +1,13 @@
 //! Windows by key: one value for each key of a window.
 //!
+//! Room: interface.
+//!
 //! # Invariant
-//! Every message is part of exactly one value that is emitted, and at most so many keys are remembered. Values of a window leave in the order in which their keys came first.
+//! Every message is part of exactly one value that is emitted, and the number of keys is bounded. Values of a window leave in the order in which their keys came first.
 //!
 //! # Why it holds
-//! A message is folded into the value of its key at once and not kept. A value leaves the memory when it is emitted: at the end of its window, or before, when it is the oldest and
-//! another key needs its place.
+//! A message is folded into the value of its key at once and not kept. A value leaves the memory when it is emitted: at the end of its window, or earlier, when it is the oldest and
+//! another key needs room.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -22,10 +24,10 @@ use crate::{
     node::{NodeSpec, Out, Stage},
 };
 
-/// Keys that are remembered, unless told otherwise.
-const MOST: usize = 65_536;
+/// The default limit of keys.
+const MAX_KEYS: usize = 65_536;
 
-/// Windows side by side, one for each key: so many messages of a key, or all of a stretch of time, on the grid of its length.
+/// Windows side by side, one for each key: by a number of messages of the key, or by time, at multiples of the length.
 ///
 /// ```
 /// use std::time::Duration;
@@ -51,7 +53,7 @@ pub fn keyed_window<T: Payload, K: Payload + Hash + Eq>(
     key: impl FnMut(&T) -> K + Send + 'static,
 ) -> KeyedWindows<T, K> {
     assert!(!length.is_nothing(), "a window of length {length:?} holds nothing; make it longer");
-    KeyedWindows { length, keys: MOST, key: Box::new(key), fits: None }
+    KeyedWindows { length, keys: MAX_KEYS, key: Box::new(key), fits: None }
 }
 
 /// Windows by key; made by [`keyed_window`].
@@ -63,13 +65,13 @@ pub struct KeyedWindows<T, K> {
 }
 
 impl<T: Payload, K: Payload + Hash + Eq> KeyedWindows<T, K> {
-    /// A message for which this is an error is in no window: it fails, and the node's policy decides.
+    /// Sets a check: a message for which it is an error is in no window. It fails, and the error policy decides.
     pub fn only(mut self, fits: impl Fn(&T) -> NodeResult + Send + Sync + 'static) -> Self {
         self.fits = Some(Arc::new(fits));
         self
     }
 
-    /// At most so many keys are remembered; 65,536 unless told otherwise. For another, the value of the oldest is emitted before its time.
+    /// The limit of keys; 65,536 by default. For one more, the value of the oldest is emitted before its time.
     ///
     /// # Panics
     /// If it is 0.
@@ -85,7 +87,7 @@ impl<T: Payload, K: Payload + Hash + Eq> KeyedWindows<T, K> {
         self.fold_then(first, step, |key, value| Some((key, value)))
     }
 
-    /// As [`fold`](Self::fold), with another message made of key and value; or none.
+    /// As [`fold`](Self::fold), with a function that makes a message of key and value, or none.
     pub fn fold_then<A: Payload, B: Payload>(
         self,
         first: A,
@@ -115,7 +117,7 @@ impl<T, K> fmt::Debug for KeyedWindows<T, K> {
 
 /// The value of a key, so far.
 struct Opened<A> {
-    /// Of its first message.
+    /// The header of its first message.
     header: Header,
     value: A,
     count: usize,
@@ -127,11 +129,11 @@ struct Keyed<T, K, A, B, F, G> {
     step: F,
     make: G,
     open: HashMap<K, Opened<A>>,
-    /// Keys that are open, as they came.
+    /// Open keys, in the order in which they came.
     order: VecDeque<K>,
-    /// Messages in the windows that are open.
+    /// The number of messages in open windows.
     held: usize,
-    /// When the windows that are open end, if that is a matter of time.
+    /// When the open windows end, if their length is a time.
     closes: Option<Time>,
     of: PhantomData<fn() -> B>,
 }
@@ -147,7 +149,7 @@ where
     fn close(&mut self, key: K, out: &mut Out<'_, B>) {
         let Some(Opened { header, value, count }) = self.open.remove(&key) else { return };
         self.held -= count;
-        out.custody().set(self.held);
+        out.in_flight().set(self.held);
         if let Some(payload) = (self.make)(key, value) {
             out.send(Message { header, payload });
         }
@@ -203,10 +205,10 @@ where
         (self.step)(&mut opened.value, &payload);
         opened.count += 1;
         self.held += 1;
-        out.custody().set(self.held);
+        out.in_flight().set(self.held);
         match self.options.length {
             Span::Count(length) if opened.count >= length => {
-                // A search, but windows of messages have few keys or many messages.
+                // A linear search, but windows by number have few keys or many messages.
                 if let Some(at) = self.order.iter().position(|known| *known == key) {
                     self.order.remove(at);
                 }

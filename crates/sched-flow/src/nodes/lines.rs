@@ -1,12 +1,14 @@
-//! Bytes become lines, of bounded length: the one reader of lines, for files, sockets, pipes and flow files.
+//! Cuts bytes into lines of bounded length, for files, sockets, pipes and flow files.
+//!
+//! Room: decisions.
 //!
 //! # Invariant
-//! At most `longest` bytes of a line are kept, and one for its carriage return. Every line comes out once, whole or as a problem, however its bytes were cut; what is
+//! At most `longest` bytes of a line are kept, and one for its carriage return. Every line comes out once, whole or as an error, however its bytes were split. A line that is
 //! too long is skipped to its end, and the next line is whole.
 
 use crate::error::NodeError;
 
-/// A line is at most so long, unless told otherwise.
+/// The default limit of bytes of a line.
 pub(super) const LONGEST: usize = 1 << 20;
 
 /// A line, without its end.
@@ -15,17 +17,17 @@ pub(super) const LONGEST: usize = 1 << 20;
 pub struct Line {
     /// The first is 1.
     pub number: u64,
-    /// What it says. UTF-8 or not: [`text`](Self::text) asks.
+    /// Its bytes, UTF-8 or not; see [`text`](Self::text).
     pub bytes: Vec<u8>,
 }
 
-/// What a line becomes that is not UTF-8, where a text is wanted.
+/// What a line that is not UTF-8 becomes, where a text is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum NotUtf8 {
     /// An error about this one record; the next line follows.
     #[default]
     Error,
-    /// A text with `U+FFFD` in place of what is none.
+    /// A text with `U+FFFD` in place of the bad bytes.
     Replace,
 }
 
@@ -33,7 +35,7 @@ impl Line {
     /// The line as a text.
     ///
     /// # Errors
-    /// If it is not UTF-8 and that is not to be replaced: an error [with the record](NodeError::with_record).
+    /// If it is not UTF-8 and bad bytes are not replaced: an error [with the record](NodeError::with_record).
     pub fn text(self, otherwise: NotUtf8) -> Result<String, NodeError> {
         let Self { number, bytes } = self;
         match (String::from_utf8(bytes), otherwise) {
@@ -69,7 +71,7 @@ impl Line {
 pub struct Lines {
     longest: usize,
     kept: Vec<u8>,
-    /// The rest of this line is not wanted.
+    /// The rest of this line is skipped.
     skips: bool,
     number: u64,
 }
@@ -91,7 +93,7 @@ impl Lines {
         Self { longest: bytes, kept: Vec::new(), skips: false, number: 1 }
     }
 
-    /// Takes bytes, and hands out the lines that they complete, until `take` wants no more.
+    /// Takes bytes, and calls `take` with the lines that they complete, until it returns an error.
     ///
     /// # Errors
     /// What `take` returned.
@@ -108,7 +110,7 @@ impl Lines {
         self.keep(bytes, take)
     }
 
-    /// No more bytes come: what is left is a line, unless it is nothing. What is fed after that is another line.
+    /// No more bytes come: the rest is a line, unless it is empty. Bytes after that begin another line.
     ///
     /// # Errors
     /// What `take` returned.
@@ -116,7 +118,7 @@ impl Lines {
         if self.kept.is_empty() && !self.skips { Ok(()) } else { self.cut(take) }
     }
 
-    /// What has come of a line whose end has not: nothing of one that is too long, which was told.
+    /// The bytes of the unfinished line; none if it is too long, which was reported.
     pub fn rest(&self) -> &[u8] {
         &self.kept
     }
@@ -129,7 +131,7 @@ impl Lines {
         if self.skips {
             return Ok(());
         }
-        // One more, for a carriage return that does not count.
+        // One byte more, for a carriage return, which does not count.
         if self.kept.len() + bytes.len() > self.longest.saturating_add(1) {
             self.skips = true;
             let mut beginning = std::mem::take(&mut self.kept);
@@ -157,7 +159,7 @@ impl Lines {
         let number = self.number;
         if skipped {
             self.number += 1;
-            return Ok(()); // told when it became too long
+            return Ok(()); // reported when it became too long
         }
         if bytes.last() == Some(&b'\r') {
             bytes.pop();
@@ -222,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_skipped_or_replaced() {
+    fn a_line_that_is_no_text_is_skipped_or_replaced() {
         let text = b"a\n\xff\xfe\nb\n";
         let got = run(10, &[text]);
         assert_eq!((&got[0], &got[2]), (&ok("a"), &ok("b")));
@@ -232,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_line_is_told_with_its_bytes_and_a_long_one_with_its_beginning() {
+    fn a_bad_line_is_reported_with_its_bytes_and_a_long_one_with_its_beginning() {
         let got = run_with(4, NotUtf8::Error, &[b"\xffx\n", b"abc", b"defg", b"h\n", b"abcde\n"]);
         let records: Vec<&[u8]> = got.iter().map(|line| &*line.as_ref().unwrap_err().1).collect();
         assert_eq!(records, [&b"\xffx"[..], b"abcd", b"abcd"]);

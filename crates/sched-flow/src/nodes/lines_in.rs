@@ -1,17 +1,19 @@
-//! The lines of a file as a source, also of one that grows and is rotated.
+//! The lines of a file as a source, also of a file that grows and is rotated.
+//!
+//! Room: interface.
 //!
 //! # Invariant
-//! Of a file that is followed every line is told once, and whole: those of a file that was renamed away, for as long as it is read on, beside those of the one in its place; and of a file that was
-//! cut off, what is written after that.
+//! Every line of a file that is followed is emitted once, and whole. This includes the lines of a renamed file, while it is still read, beside those of the new file; and the lines that are written after a file was
+//! truncated.
 //!
 //! # Why it holds
-//! A file keeps its place and its unfinished line when another is seen where it was. Writers keep a file open across a rename, so it is read on for [`READ_ON`], before the new one at each look; and
-//! only the last [`RENAMED`] are. A file that is shorter than what was read of it was cut off, and is read from its beginning. So is one whose bytes before that place are not those that were read:
-//! it was cut off, and has grown since.
+//! A file keeps its position and its unfinished line when another file has its name. Writers keep a file open across a rename, so a renamed file is still read for [`READ_ON`], before the new one at each poll; but
+//! only the last [`RENAMED`] of them. A file that is shorter than the read position was truncated, and is read from its beginning. So is a file whose bytes before that position are not those that were read:
+//! it was truncated, and has grown since.
 //!
-//! # What is not seen
-//! A file that was cut off and has grown so that the same 64 bytes stand before the place of the last look. What is written to a renamed file after it was given up. A file that had the name
-//! between two looks only.
+//! # What is not detected
+//! A file that was truncated and has grown so that the same 64 bytes stand before the read position. Bytes that are written to a renamed file after it is no longer read. A file that had the name
+//! only between two polls.
 
 use std::{
     collections::VecDeque,
@@ -39,18 +41,18 @@ use crate::{
     node::NodeSpec,
 };
 
-/// So much is read at a time.
+/// Bytes that are read at a time.
 const CHUNK: usize = 64 << 10;
-/// So many of the bytes that were read last are kept, to see whether the file is still the same.
+/// The last bytes that were read, which are kept to detect that a file was rewritten.
 const REMEMBERED: usize = 64;
-/// A file that was renamed is read on for so long.
+/// How long a renamed file is still read.
 const READ_ON: Duration = Duration::from_secs(60);
-/// So many of them.
+/// How many renamed files are read.
 const RENAMED: usize = 8;
-/// So many lines wait between the file and the graph.
+/// The capacity in lines between the file and the graph.
 const AHEAD: usize = 1024;
 
-/// What a line becomes: a message, nothing, or an error.
+/// Makes a message, nothing, or an error of a line.
 pub(super) type ReadLine<T> = Arc<dyn Fn(Line) -> Result<Option<T>, NodeError> + Send + Sync>;
 
 /// The lines of a file, as `String`s without their ends.
@@ -82,7 +84,7 @@ pub struct LinesIn<T = String> {
 }
 
 impl LinesIn<String> {
-    /// What becomes of a line that is not UTF-8; an error, unless told otherwise.
+    /// What a line that is not UTF-8 becomes; an error by default.
     pub fn not_utf8(self, otherwise: NotUtf8) -> Self {
         self.read_with(move |line| line.text(otherwise).map(Some))
     }
@@ -94,7 +96,7 @@ impl LinesIn<String> {
 }
 
 impl<T: Payload> LinesIn<T> {
-    /// Messages are what this makes of each line; `None` makes none of it. An error should be one [with the record](NodeError::with_record).
+    /// Sets a function that makes a message of each line; `None` skips it. An error should be one [with the record](NodeError::with_record).
     ///
     /// ```
     /// use bursar::flow::{NodeError, NotUtf8, lines_in};
@@ -115,7 +117,7 @@ impl<T: Payload> LinesIn<T> {
         LinesIn { path, longest, follow, from_end, read: Arc::new(read) }
     }
 
-    /// Lines are at most so many bytes long; 1 MiB unless told otherwise.
+    /// The limit of bytes of a line; 1 MiB by default.
     ///
     /// # Panics
     /// If it is 0.
@@ -126,38 +128,38 @@ impl<T: Payload> LinesIn<T> {
         self
     }
 
-    /// Does not end with the file, but looks every so often whether it has grown. If another file is in its place, as after a rotation of logs, both are
-    /// read: the old one for another minute, for writers that still have it open, and at most 8 of them. If it has shrunk, or the last 64 bytes that were read are others now, it was written anew and is read from its beginning. The file must be there at first; after a rename the next one may take its time.
+    /// Follows the file, as `tail -F` does: the source does not end with the file, but checks at this interval whether it has grown. If another file has its name, as after a log rotation, both are
+    /// read: the old one for another minute, for writers that still have it open, and at most 8 of them. If it has shrunk, or the last 64 bytes that were read have changed, it was rewritten and is read from its beginning. The file must exist at the start; after a rename the next one may come later.
     ///
     /// # Panics
     /// If the time is zero.
     #[track_caller]
     pub fn follow(mut self, every: Duration) -> Self {
-        assert!(!every.is_zero(), "to look every 0 s is to do nothing else; give it some time");
+        assert!(!every.is_zero(), "to check every 0 s is to do nothing else; give it some time");
         self.follow = Some(every);
         self
     }
 
-    /// Begins at the end of the file: only what is written after the node was started. Worth something with [`follow`](Self::follow) only.
+    /// Begins at the end of the file: emits only lines that are written after the node was started. Only useful with [`follow`](Self::follow).
     pub fn from_end(mut self) -> Self {
         self.from_end = true;
         self
     }
 
-    /// The node, to give it the settings that every node has.
+    /// The node, to change the settings that every node has.
     pub fn spec(self) -> NodeSpec {
         from_reporting_task(AHEAD, move |messages| self.run(&messages))
     }
 
     fn run(self, to: &Sender<Result<T, NodeError>>) -> NodeResult {
-        // The node is gone: no error, there is nobody to tell.
+        // The node is gone: this is no error.
         let mut gone = false;
         let read = Arc::clone(&self.read);
         let mut take = |line: Result<Line, NodeError>| {
             let Some(message) = line.and_then(|line| read(line)).transpose() else { return Ok(()) };
             to.send(message).map_err(|_| {
                 gone = true;
-                NodeError::msg("nobody reads any more")
+                NodeError::msg("the node is gone")
             })
         };
         let result = self.read_into(&mut take);
@@ -166,17 +168,17 @@ impl<T: Payload> LinesIn<T> {
 
     fn read_into(self, take: &mut impl FnMut(Result<Line, NodeError>) -> NodeResult) -> NodeResult {
         let wrong = |why: &dyn fmt::Display| NodeError::msg(format!("{} cannot be read: {why}", self.path.display()));
-        // Asked before it is opened: to open a pipe waits for its writer, and nothing could end that.
+        // Checked before it is opened: to open a pipe blocks until it has a writer, and nothing could end that.
         if !fs::metadata(&self.path).map_err(|error| wrong(&cause(&error)))?.is_file() {
             return Err(wrong(&"it is no plain file; read it with a task, or through a program such as `cat`"));
         }
         let mut file = File::open(&self.path).map_err(|error| wrong(&cause(&error)))?;
-        let place = if self.from_end { Place::end_of(&mut file)? } else { Place::default() };
-        let mut newest = Followed { file, place, lines: Lines::at_most(self.longest) };
+        let position = if self.from_end { ReadPosition::end_of(&mut file)? } else { ReadPosition::default() };
+        let mut newest = Followed { file, position, lines: Lines::at_most(self.longest) };
         let mut chunk = vec![0; CHUNK];
         let Some(every) = self.follow else {
             if !newest.read_to_end(&mut chunk, take)? {
-                return Err(wrong(&"it was written anew meanwhile; what was read of it is of the old one"));
+                return Err(wrong(&"it was rewritten meanwhile; what was read of it is old"));
             }
             return newest.lines.finish(take);
         };
@@ -193,7 +195,7 @@ impl<T: Payload> LinesIn<T> {
                 file.lines.finish(take)?;
             }
             sched_tasks::sleep(every);
-            // Between two files there may be none.
+            // Between two files there may be none of that name.
             let Ok(there) = fs::metadata(&self.path) else { continue };
             if id(&there) == id(&newest.file.metadata()?) {
                 continue;
@@ -202,7 +204,9 @@ impl<T: Payload> LinesIn<T> {
             let next = match again.and_then(|at| old.remove(at)) {
                 Some((file, _)) => file, // it has its name back
                 None => match File::open(&self.path) {
-                    Ok(file) => Followed { file, place: Place::default(), lines: Lines::at_most(self.longest) },
+                    Ok(file) => {
+                        Followed { file, position: ReadPosition::default(), lines: Lines::at_most(self.longest) }
+                    }
                     Err(_) => continue,
                 },
             };
@@ -214,19 +218,19 @@ impl<T: Payload> LinesIn<T> {
 /// A file that is read as it grows.
 struct Followed {
     file: File,
-    place: Place,
+    position: ReadPosition,
     lines: Lines,
 }
 
 impl Followed {
-    /// Reads what there is. False if the file was written anew since the last time.
+    /// Reads to the end. False if the file was rewritten since the last time.
     fn read_to_end(
         &mut self,
         chunk: &mut [u8],
         take: &mut impl FnMut(Result<Line, NodeError>) -> NodeResult,
     ) -> Result<bool, NodeError> {
         loop {
-            match self.place.read(&mut self.file, chunk)? {
+            match self.position.read(&mut self.file, chunk)? {
                 Some([]) => return Ok(true),
                 Some(new) => self.lines.feed(new, take)?,
                 None => return Ok(false),
@@ -234,7 +238,7 @@ impl Followed {
         }
     }
 
-    /// The same; one that was written anew is read from its beginning.
+    /// The same; a file that was rewritten is read from its beginning.
     fn follow(
         &mut self,
         longest: usize,
@@ -243,42 +247,42 @@ impl Followed {
     ) -> NodeResult {
         while !self.read_to_end(chunk, take)? {
             self.lines.finish(take)?;
-            (self.place, self.lines) = (Place::default(), Lines::at_most(longest));
+            (self.position, self.lines) = (ReadPosition::default(), Lines::at_most(longest));
         }
         Ok(())
     }
 }
 
-/// How far a file was read, and the bytes before that place, by which it is known again.
+/// The read position of a file, and the bytes before it, to detect that the file was rewritten.
 #[derive(Default)]
-struct Place {
-    position: u64,
+struct ReadPosition {
+    offset: u64,
     last: Vec<u8>,
 }
 
-impl Place {
-    fn end_of(file: &mut File) -> io::Result<Place> {
+impl ReadPosition {
+    fn end_of(file: &mut File) -> io::Result<ReadPosition> {
         let end = file.seek(SeekFrom::End(0))?;
         let from = file.seek(SeekFrom::Start(end.saturating_sub(REMEMBERED as u64)))?;
         let mut last = Vec::new();
         Read::take(&*file, end - from).read_to_end(&mut last)?;
-        Ok(Place { position: from + last.len() as u64, last })
+        Ok(ReadPosition { offset: from + last.len() as u64, last })
     }
 
-    /// What the file has behind this place, which moves on; nothing if it was written anew. What was read last is read again with it, in one call: whatever is written
+    /// Reads the bytes behind the position, and advances it; None if the file was rewritten. The last bytes are read again, in the same call. So, whatever is written
     /// between two calls, the new bytes follow the old ones in one state of the file.
     fn read<'a>(&mut self, file: &mut File, chunk: &'a mut [u8]) -> io::Result<Option<&'a [u8]>> {
-        file.seek(SeekFrom::Start(self.position - self.last.len() as u64))?;
+        file.seek(SeekFrom::Start(self.offset - self.last.len() as u64))?;
         let read = file.read(chunk)?;
         let Some(new) = chunk[..read].strip_prefix(&self.last[..]) else { return Ok(None) };
-        self.position += new.len() as u64;
+        self.offset += new.len() as u64;
         self.last.extend_from_slice(&new[new.len().saturating_sub(REMEMBERED)..]);
         self.last.drain(..self.last.len().saturating_sub(REMEMBERED));
         Ok(Some(new))
     }
 }
 
-/// What the system said, without the name of the file.
+/// The error of the system, without the name of the file.
 fn cause(error: &io::Error) -> String {
     let inner = error.get_ref().and_then(|error| error.source());
     inner.map_or_else(|| error.to_string(), ToString::to_string)

@@ -1,4 +1,6 @@
-//! Nodes that remember by key, for a while: a cache and a filter against repetition.
+//! Nodes that remember keys for a time: a cache and a filter of duplicates.
+//!
+//! Room: interface.
 //!
 //! # Invariant
 //! At most `capacity` keys are remembered, and none longer than its time to live.
@@ -42,7 +44,7 @@ impl<K: Hash + Eq + Clone, V> Memory<K, V> {
         self.values.get(key)
     }
 
-    /// Remembers what is not known: `get` was asked before.
+    /// Adds a key that is not known: `get` was called before.
     fn learn(&mut self, key: K, value: V, now: Time) {
         if self.values.len() >= self.capacity
             && let Some((_, oldest)) = self.order.pop_front()
@@ -54,7 +56,7 @@ impl<K: Hash + Eq + Clone, V> Memory<K, V> {
     }
 }
 
-/// Passes on the first message with each key, and drops the ones that repeat it within `ttl` of the first. Remembers at most 65,536 keys; see [`dedup_up_to`].
+/// Forwards the first message with each key, and drops those with the same key within `ttl` of the first. Remembers at most 65,536 keys; see [`dedup_up_to`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -113,8 +115,8 @@ where
     }
 }
 
-/// As [`try_map`](crate::try_map), over a closure that is worth not calling: what it said of a key is said again for `ttl`, to at most `capacity` keys. Of more, the
-/// oldest is forgotten. Failures are not remembered.
+/// As [`try_map`](crate::try_map), with a cache: the result for a key is used again for `ttl`, for at most `capacity` keys. With more, the
+/// oldest is forgotten. Failures are not cached.
 ///
 /// ```
 /// use std::time::Duration;

@@ -1,18 +1,18 @@
 //! Stock nodes: functions that return a [`NodeSpec`](crate::NodeSpec), or something that becomes one.
 //!
-//! Room: what users build from. Nothing here knows the scheduler: a node has its calls, its waker and its nursery.
+//! Room: interface. Knows calls, wakers and tasks of a node; knows nothing of the scheduler.
 //!
 //! | file | nodes |
 //! |---|---|
 //! | `basic` | closures as nodes: source, map, filter, sink |
 //! | `route` | where a message goes: router, splitter, deal, merger, validator |
-//! | `watch` | what passed: inspect, counter, fold, scan |
+//! | `watch` | values over what passed: inspect, counter, fold, scan |
 //! | `sample` | some of the messages |
 //! | `pace` | when a message goes on: throttle, debounce, delay |
 //! | `group`, `keyed` | many become one: batches, windows, windows by key |
-//! | `memo` | what was there before: cache, dedup |
-//! | `pair` | what belongs together: correlator |
-//! | `guard` | what may fail: retry, circuit breaker |
+//! | `memo` | memory by key: cache, dedup |
+//! | `pair` | pairs by key: correlator |
+//! | `guard` | closures that may fail: retry, circuit breaker |
 //! | `future` | futures as nodes |
 //! | `channel`, `task` | channels and tasks as ends of a graph |
 //! | `lines_in`, `file`, `tcp`, `json` | lines and values from outside, and to it; `lines` cuts them |

@@ -1,4 +1,6 @@
-//! Nodes that change when a message goes on: throttle, debounce, delay.
+//! Nodes that change when a message is forwarded: throttle, debounce, delay.
+//!
+//! Room: interface.
 //!
 //! # Invariant
 //! Throttle and delay lose nothing and keep the order; what they hold is bounded, by not accepting more.
@@ -11,7 +13,7 @@ use crate::{
     node::{NodeSpec, Out, Stage},
 };
 
-/// So many messages a second, after a burst of up to `burst` at once. Nothing is lost: the node does not take what must wait, so the edge before it
+/// Limits the rate to `per_second` messages a second, with bursts of up to `burst`. Nothing is lost: the node does not take messages that must wait, so the edge before it
 /// fills, and its policy decides.
 ///
 /// A token bucket: it holds `burst` tokens, is full at the beginning, and gets `per_second` new ones a second.
@@ -64,7 +66,7 @@ impl<T> Throttle<T> {
         Time::from_nanos(u64::try_from(opens.div_ceil(FEMTOS_PER_NANO)).unwrap_or(u64::MAX))
     }
 
-    fn look(&mut self, now: Time) -> Option<Time> {
+    fn check(&mut self, now: Time) -> Option<Time> {
         let opens = self.opens_at();
         self.open = opens <= now;
         (!self.open).then_some(opens)
@@ -78,14 +80,14 @@ impl<T: Payload> Stage for Throttle<T> {
     fn on_message(&mut self, message: Message<T>, out: &mut Out<'_, T>) -> NodeResult {
         self.due = self.due.max(u128::from(out.now().nanos()) * FEMTOS_PER_NANO) + self.interval;
         out.send(message);
-        if let Some(opens) = self.look(out.now()) {
+        if let Some(opens) = self.check(out.now()) {
             out.tick_at(opens);
         }
         Ok(())
     }
 
     fn on_tick(&mut self, out: &mut Out<'_, T>) -> NodeResult {
-        if let Some(opens) = self.look(out.now()) {
+        if let Some(opens) = self.check(out.now()) {
             out.tick_at(opens);
         }
         Ok(())
@@ -96,7 +98,7 @@ impl<T: Payload> Stage for Throttle<T> {
     }
 }
 
-/// The last message of each flurry: it goes on when nothing has come for `quiet`, or at the end. The ones before it are dropped.
+/// Forwards the last message of each burst, when nothing has come for `quiet`, or at the end. The ones before it are dropped.
 ///
 /// ```
 /// use std::time::Duration;
@@ -126,7 +128,7 @@ impl<T: Payload> Stage for Debounce<T> {
     fn on_message(&mut self, message: Message<T>, out: &mut Out<'_, T>) -> NodeResult {
         let due = out.now() + self.quiet;
         self.last = Some((due, message));
-        out.custody().set(1);
+        out.in_flight().set(1);
         out.tick_at(due);
         Ok(())
     }
@@ -134,7 +136,7 @@ impl<T: Payload> Stage for Debounce<T> {
     fn on_tick(&mut self, out: &mut Out<'_, T>) -> NodeResult {
         match self.last.take() {
             Some((due, message)) if due <= out.now() => {
-                out.custody().set(0);
+                out.in_flight().set(0);
                 out.send(message);
             }
             Some((due, message)) => {
@@ -147,13 +149,13 @@ impl<T: Payload> Stage for Debounce<T> {
     }
 
     fn on_end(&mut self, out: &mut Out<'_, T>) -> NodeResult {
-        out.custody().set(0);
+        out.in_flight().set(0);
         self.last.take().into_iter().for_each(|(_, message)| out.send(message));
         Ok(())
     }
 }
 
-/// Every message, so much later. At most 65,536 wait in the node; see [`delay_up_to`].
+/// Delays every message. At most 65,536 wait in the node; see [`delay_up_to`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -205,7 +207,7 @@ impl<T: Payload> Stage for Delay<T> {
         if let Some((due, _)) = self.held.front() {
             out.tick_at(*due);
         }
-        out.custody().set(self.held.len());
+        out.in_flight().set(self.held.len());
         Ok(())
     }
 

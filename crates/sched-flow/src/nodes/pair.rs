@@ -1,4 +1,6 @@
-//! A node that brings together what belongs together.
+//! A node that pairs messages by key.
+//!
+//! Room: interface.
 //!
 //! # Invariant
 //! Every message leaves once: in a pair, or unmatched. At most `capacity` wait on each side.
@@ -19,7 +21,7 @@ use crate::{
 };
 
 /// Pairs each message of the input `left` with one of the input `right` that has the same key and comes within a time. Pairs leave by `out`, as `(L, R)`; those for
-/// which nobody came leave by `left` and `right`.
+/// which no partner came leave by `left` and `right`.
 ///
 /// Of several with the same key, the oldest is paired first. A pair has the trace id of the message that completed it.
 ///
@@ -63,7 +65,7 @@ pub struct Correlator<L, R, K, F, G> {
 }
 
 impl<L, R, K, F, G> Correlator<L, R, K, F, G> {
-    /// At most so many wait on each side; 65,536 unless told otherwise. Of more, the oldest leaves unmatched before its time.
+    /// The limit of messages that wait on each side; 65,536 by default. With more, the oldest leaves unmatched before its time.
     ///
     /// # Panics
     /// If it is 0.
@@ -79,7 +81,7 @@ impl<L, R, K, F, G> Correlator<L, R, K, F, G>
 where
     Self: Node,
 {
-    /// The node, to give it the settings that every node has.
+    /// The node, to change the settings that every node has.
     pub fn spec(self) -> NodeSpec {
         NodeSpec::node(self)
     }
@@ -94,12 +96,12 @@ where
     }
 }
 
-/// What waits on one side.
+/// The messages that wait on one side.
 struct Side<T, K> {
     next: u64,
     /// By number, so the oldest first.
     waiting: BTreeMap<u64, (Time, K, Message<T>)>,
-    /// The numbers of what waits with a key, the oldest first. No entry is empty.
+    /// The numbers of the messages of a key, the oldest first. No entry is empty.
     by_key: HashMap<K, VecDeque<u64>>,
 }
 
@@ -120,7 +122,7 @@ impl<T, K: Hash + Eq + Clone> Side<T, K> {
         self.remove(number)
     }
 
-    /// The oldest of all, if it is one of those.
+    /// The oldest of all, if its time fits.
     fn take_oldest_if(&mut self, gone: impl FnOnce(Time) -> bool) -> Option<Message<T>> {
         let (number, (expires, ..)) = self.waiting.first_key_value()?;
         if gone(*expires) { self.remove(*number) } else { None }
@@ -128,7 +130,7 @@ impl<T, K: Hash + Eq + Clone> Side<T, K> {
 
     fn remove(&mut self, number: u64) -> Option<Message<T>> {
         let (_, key, message) = self.waiting.remove(&number)?;
-        // The oldest of its key in both cases, so it is the first there.
+        // It is the oldest of its key in both cases, so it is the first there.
         if let Some(numbers) = self.by_key.get_mut(&key) {
             let first = numbers.pop_front();
             debug_assert_eq!(first, Some(number));
@@ -150,7 +152,7 @@ where
     R: Payload,
     K: Hash + Eq + Clone + Send + 'static,
 {
-    /// Lets go of those that waited long enough.
+    /// Emits the messages that waited long enough.
     fn expire(&mut self, cx: &mut Context<'_>) -> NodeResult {
         let now = cx.now();
         while let Some(message) = self.lefts.take_oldest_if(|expires| expires <= now) {
@@ -159,7 +161,7 @@ where
         while let Some(message) = self.rights.take_oldest_if(|expires| expires <= now) {
             cx.send("right", message)?;
         }
-        cx.custody().set(self.lefts.waiting.len() + self.rights.waiting.len());
+        cx.in_flight().set(self.lefts.waiting.len() + self.rights.waiting.len());
         let earliest = self.lefts.earliest().into_iter().chain(self.rights.earliest()).min();
         earliest.into_iter().for_each(|earliest| cx.tick_at(earliest));
         Ok(())
@@ -184,11 +186,11 @@ where
         if port == "left" {
             let message = message.take::<L>()?;
             let key = (self.left)(&message.payload);
-            // The key is asked for first: if that fails, nothing has left its table. Then who is too late leaves, since a tick may
+            // The key comes first: if that fails, nothing has left its table. Then late messages leave, since a tick may
             // come after a message.
             self.expire(cx)?;
             if let Some(right) = self.rights.take(&key) {
-                cx.custody().remove(1);
+                cx.in_flight().remove(1);
                 return cx.emit("out", (message.payload, right.payload));
             }
             self.lefts.add(expires, key, message);
@@ -202,7 +204,7 @@ where
             let key = (self.right)(&message.payload);
             self.expire(cx)?;
             if let Some(left) = self.lefts.take(&key) {
-                cx.custody().remove(1);
+                cx.in_flight().remove(1);
                 return cx.emit("out", (left.payload, message.payload));
             }
             self.rights.add(expires, key, message);
@@ -220,7 +222,7 @@ where
     }
 
     fn on_end(&mut self, cx: &mut Context<'_>) -> NodeResult {
-        cx.custody().set(0);
+        cx.in_flight().set(0);
         while let Some(message) = self.lefts.take_oldest_if(|_| true) {
             cx.send("left", message)?;
         }

@@ -1,4 +1,6 @@
 //! Nodes that choose where a message goes.
+//!
+//! Room: interface.
 
 use std::marker::PhantomData;
 
@@ -8,44 +10,44 @@ use crate::{
     node::{AnyMessage, Context, Node, NodeSpec, Out, Ports, Stage},
 };
 
-/// How a closure names an output of a [`router`]: by its place, or by its name.
+/// How a closure names an output of a [`router`]: by its index, or by its name.
 pub trait Route {
-    /// The place of the output among these. None if it is not one of them.
-    fn place(&self, outputs: &[String]) -> Option<usize>;
-    /// What is said of it in an error.
-    fn said(&self) -> String;
+    /// The index of the output among these. None if it is not one of them.
+    fn index(&self, outputs: &[String]) -> Option<usize>;
+    /// Its text in an error.
+    fn describe(&self) -> String;
 }
 
 impl Route for usize {
-    fn place(&self, outputs: &[String]) -> Option<usize> {
+    fn index(&self, outputs: &[String]) -> Option<usize> {
         (*self < outputs.len()).then_some(*self)
     }
-    fn said(&self) -> String {
+    fn describe(&self) -> String {
         self.to_string()
     }
 }
 
 impl Route for &str {
-    fn place(&self, outputs: &[String]) -> Option<usize> {
+    fn index(&self, outputs: &[String]) -> Option<usize> {
         outputs.iter().position(|output| output == self)
     }
-    fn said(&self) -> String {
+    fn describe(&self) -> String {
         format!("`{self}`")
     }
 }
 
 impl Route for String {
-    fn place(&self, outputs: &[String]) -> Option<usize> {
-        self.as_str().place(outputs)
+    fn index(&self, outputs: &[String]) -> Option<usize> {
+        self.as_str().index(outputs)
     }
-    fn said(&self) -> String {
-        self.as_str().said()
+    fn describe(&self) -> String {
+        self.as_str().describe()
     }
 }
 
-/// Sends each message to one of several outputs, by its place or its name. A place or name that does not exist is an error of the node.
+/// Sends each message to one of several outputs, by index or name. An index or name that does not exist is an error of the node.
 ///
-/// A full output keeps everything waiting, also what would go elsewhere: give outputs that are allowed to be slow an edge with
+/// A full output makes all messages wait, also those for other outputs: give outputs that may be slow an edge with
 /// [`Policy::Drop`](crate::Policy::Drop) or a large capacity.
 ///
 /// ```
@@ -86,12 +88,12 @@ impl<T: Payload, R: Route, F: FnMut(&T) -> R + Send + 'static> Stage for Router<
 
     fn on_message(&mut self, message: Message<T>, out: &mut Out<'_, T>) -> NodeResult {
         let route = (self.choose)(&message.payload);
-        match route.place(&self.outputs) {
+        match route.index(&self.outputs) {
             Some(place) => out.send_to(place, message),
             None => {
                 let known = self.outputs.join("`, `");
-                let said = route.said();
-                return Err(NodeError::msg(format!("router has no output {said}; its outputs are `{known}`")));
+                let wanted = route.describe();
+                return Err(NodeError::msg(format!("router has no output {wanted}; its outputs are `{known}`")));
             }
         }
         Ok(())
@@ -100,7 +102,7 @@ impl<T: Payload, R: Route, F: FnMut(&T) -> R + Send + 'static> Stage for Router<
 
 /// Deals messages to `n` outputs, `0` to `n - 1`, one after the other: each gets every `n`th. Waits for the output whose turn it is.
 ///
-/// To give more to those who are faster, see [`deal`].
+/// To give more to faster consumers, see [`deal`].
 ///
 /// ```
 /// use bursar::flow::{Harness, splitter};
@@ -128,7 +130,7 @@ pub fn splitter<T: Payload>(n: usize) -> NodeSpec {
 }
 
 /// Deals messages to `n` outputs, `0` to `n - 1`: each goes to the one with the most room, in turn if they have the same. A slow consumer
-/// gets less, and holds nobody up.
+/// gets less, and does not block the others.
 ///
 /// # Panics
 /// If `n` is 0.
@@ -170,12 +172,12 @@ impl<T: Payload> Stage for Deal<T> {
     }
 }
 
-/// Passes on what comes. An input takes any number of edges, so this is only a name for the place where streams meet.
+/// Forwards all messages. An input takes any number of edges, so this is only a name for the point where streams meet.
 pub fn merger<T: Payload>() -> NodeSpec {
     super::map(|payload: T| payload)
 }
 
-/// Passes on what the closure finds nothing wrong with. The rest leaves by the output `invalid`, as a [`DeadLetter`] with the reason.
+/// Forwards messages that the closure accepts. The others leave by the output `invalid`, as a [`DeadLetter`] with the reason.
 ///
 /// ```
 /// use bursar::flow::{DeadLetter, Harness, validator};

@@ -1,4 +1,6 @@
 //! Nodes that let only some messages pass.
+//!
+//! Room: interface.
 
 use std::{marker::PhantomData, time::Duration};
 
@@ -8,7 +10,7 @@ use crate::{
     node::{NodeSpec, Out, Stage},
 };
 
-/// The first so many messages; then it [finishes](Out::finish): it takes no more, and what feeds only it ends.
+/// Forwards the first `count` messages; then it [finishes](Out::finish): it takes no more, and nodes that feed only it end.
 ///
 /// ```
 /// use bursar::flow::{Flow, Graph, head, sink, source};

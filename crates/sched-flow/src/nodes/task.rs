@@ -1,11 +1,13 @@
-//! Tasks as ends of a graph: what may block, blocks there, and the node is woken.
+//! Tasks as ends of a graph: blocking code runs in a task, which wakes its node.
+//!
+//! Room: interface.
 //!
 //! # Invariant
 //! A source ends when its task has returned and all that it sent is emitted; the task's failure is a failure of the node, after that. A sink is done
-//! when its task has returned, and its task is told by the closed channel that no more comes.
+//! when its task has returned; a closed channel tells the task that no more messages come.
 //!
 //! # Why it holds
-//! The verdict is left in [`Verdict`] before the channel is closed, or the node woken. Whoever sees the channel closed sees the verdict.
+//! The result is stored in [`ResultSlot`] before the channel is closed, or the node woken. So a node that sees the channel closed sees the result.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -19,38 +21,39 @@ use super::channel::{Inflow, Outflow};
 use crate::{
     error::{NodeError, NodeResult},
     message::{Message, Payload},
-    node::{Custody, NodeSpec, Out, Produced, Source, Stage, inlet::panicked},
+    node::{InFlight, NodeSpec, Out, Produced, Source, Stage, inlet::panicked},
 };
 
-/// How a task ended.
+/// The state of a task, and its result.
 #[derive(Default)]
-enum Verdict {
+enum TaskResult {
     #[default]
     Running,
     Returned(NodeResult),
-    Told,
+    /// The result was taken.
+    Taken,
 }
 
 #[derive(Clone, Default)]
-struct Desk(Arc<Mutex<Verdict>>);
+struct ResultSlot(Arc<Mutex<TaskResult>>);
 
-impl Desk {
-    fn leave(&self, result: NodeResult) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Verdict::Returned(result);
+impl ResultSlot {
+    fn set(&self, result: NodeResult) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = TaskResult::Returned(result);
     }
 
     fn is_over(&self) -> bool {
-        !matches!(*self.0.lock().unwrap_or_else(PoisonError::into_inner), Verdict::Running)
+        !matches!(*self.0.lock().unwrap_or_else(PoisonError::into_inner), TaskResult::Running)
     }
 
-    /// What it failed with, once.
+    /// Takes the result. Ok if it was taken before, or the task still runs.
     fn take(&self) -> NodeResult {
-        let mut verdict = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if !matches!(*verdict, Verdict::Returned(_)) {
+        let mut result = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !matches!(*result, TaskResult::Returned(_)) {
             return Ok(());
         }
-        match std::mem::replace(&mut *verdict, Verdict::Told) {
-            Verdict::Returned(result) => result,
+        match std::mem::replace(&mut *result, TaskResult::Taken) {
+            TaskResult::Returned(result) => result,
             _ => Ok(()),
         }
     }
@@ -72,8 +75,8 @@ fn check(capacity: usize) {
     );
 }
 
-/// What a task sends. The task may block: it runs in the nursery of the node, beside the graph, and is cancelled when the node stops. This is how to read from
-/// anything that makes one wait.
+/// Emits what a task sends. The task may block: it runs in the nursery of the node, beside the graph, and is cancelled when the node stops. Use it to read from
+/// anything that blocks.
 ///
 /// At most `capacity` messages wait between the task and the graph; then the task waits. The source ends when the task returns. If it returns an error, or panics, that
 /// is an error of the node.
@@ -104,12 +107,12 @@ where
     source_of(capacity, Ok, body)
 }
 
-/// As [`from_task`], of a task that may also tell of errors and go on.
+/// As [`from_task`], for a task that may report errors and go on.
 pub(super) fn from_reporting_task<T: Payload>(
     capacity: usize,
     body: impl FnOnce(Sender<Result<T, NodeError>>) -> NodeResult + Send + 'static,
 ) -> NodeSpec {
-    source_of(capacity, |told| told, body)
+    source_of(capacity, |item| item, body)
 }
 
 fn source_of<M, T, E>(
@@ -128,7 +131,7 @@ where
         open,
         body: Some(body),
         inflow: Inflow::Closed,
-        desk: Desk::default(),
+        result: ResultSlot::default(),
         held: None,
     })
 }
@@ -140,8 +143,8 @@ struct FromTask<M, T> {
     open: fn(M) -> Result<T, NodeError>,
     body: Option<Job<Sender<M>>>,
     inflow: Inflow<M>,
-    desk: Desk,
-    /// An error that waits until what came before it is emitted: a call that fails emits nothing.
+    result: ResultSlot,
+    /// An error that waits until the messages before it are emitted: a call that fails emits nothing.
     held: Option<NodeError>,
 }
 
@@ -152,11 +155,11 @@ impl<M: Send + 'static, T: Payload> Source for FromTask<M, T> {
         let Some(body) = self.body.take() else { return Ok(()) };
         let (sender, receiver) = sched_tasks::channel(self.capacity);
         self.inflow = Inflow::Open(receiver);
-        let desk = self.desk.clone();
+        let result = self.result.clone();
         out.spawn(move || {
             let after = sender.clone();
-            desk.leave(body(sender));
-            after.close(); // whoever else has a sender
+            result.set(body(sender));
+            after.close(); // also for clones of the sender
         });
         Ok(())
     }
@@ -169,7 +172,7 @@ impl<M: Send + 'static, T: Payload> Source for FromTask<M, T> {
         for turn in 0..64.min(out.room()) {
             match self.inflow.poll(&waker) {
                 Poll::Pending => return Ok(Produced::Idle),
-                Poll::Ready(Some(told)) => match (self.open)(told) {
+                Poll::Ready(Some(item)) => match (self.open)(item) {
                     Ok(payload) => out.emit(payload),
                     Err(error) if turn == 0 => return Err(error),
                     Err(error) => {
@@ -177,7 +180,7 @@ impl<M: Send + 'static, T: Payload> Source for FromTask<M, T> {
                         break;
                     }
                 },
-                Poll::Ready(None) => match self.desk.take().map_err(NodeError::for_good) {
+                Poll::Ready(None) => match self.result.take().map_err(NodeError::for_good) {
                     Ok(()) => return Ok(Produced::End),
                     Err(error) if turn == 0 => return Err(error),
                     Err(error) => {
@@ -191,7 +194,7 @@ impl<M: Send + 'static, T: Payload> Source for FromTask<M, T> {
     }
 }
 
-/// Hands everything to a task, which may block: it runs in the nursery of the node, beside the graph. This is how to write to anything that makes one wait.
+/// Hands everything to a task, which may block: it runs in the nursery of the node, beside the graph. Use it to write to anything that blocks.
 ///
 /// At most `capacity` messages wait between the graph and the task; then the node takes no more. At the end the channel is closed, and the flow waits until the task has
 /// returned. If it returns an error, or panics, that is an error of the node; so is every message for a task that is over. What it has not received then is
@@ -223,33 +226,34 @@ where
     to_holding_task(capacity, move |receiver, _| body(receiver))
 }
 
-/// The same for a task that says what it took and has not finished with.
+/// The same for a task that counts its messages in flight.
 #[track_caller]
 pub(super) fn to_holding_task<T, E>(
     capacity: usize,
-    body: impl FnOnce(Receiver<T>, &Custody) -> Result<(), E> + Send + 'static,
+    body: impl FnOnce(Receiver<T>, &InFlight) -> Result<(), E> + Send + 'static,
 ) -> NodeSpec
 where
     T: Payload,
     E: Into<NodeError>,
 {
     check(capacity);
-    let body: Job<(Receiver<T>, Custody)> = Box::new(move |(receiver, custody)| attempt(|| body(receiver, &custody)));
+    let body: Job<(Receiver<T>, InFlight)> =
+        Box::new(move |(receiver, in_flight)| attempt(|| body(receiver, &in_flight)));
     NodeSpec::stage(ToTask {
         capacity,
         body: Some(body),
         outflow: Outflow::Closed,
-        desk: Desk::default(),
+        result: ResultSlot::default(),
         ended: false,
     })
 }
 
 struct ToTask<T> {
     capacity: usize,
-    body: Option<Job<(Receiver<T>, Custody)>>,
+    body: Option<Job<(Receiver<T>, InFlight)>>,
     outflow: Outflow<T>,
-    desk: Desk,
-    /// No more comes.
+    result: ResultSlot,
+    /// No more messages come.
     ended: bool,
 }
 
@@ -265,14 +269,14 @@ impl<T: Payload> Stage for ToTask<T> {
         let Some(body) = self.body.take() else { return Ok(()) };
         let (sender, receiver) = sched_tasks::channel(self.capacity);
         self.outflow = Outflow::Open(sender);
-        let custody = out.custody().clone();
-        let rest = Rest { channel: receiver.clone(), custody: custody.clone() };
-        let over = Over { desk: self.desk.clone(), waker: out.waker() };
+        let in_flight = out.in_flight().clone();
+        let leftover = Leftover { channel: receiver.clone(), in_flight: in_flight.clone() };
+        let guard = EndGuard { result: self.result.clone(), waker: out.waker() };
         out.spawn(move || {
-            // Dropped in the other order: what is left is counted before the node hears that the task is over.
-            let over = over;
-            let _rest = rest;
-            over.desk.leave(body((receiver, custody)));
+            // Dropped in reverse order: what is left is counted before the node sees that the task is over.
+            let guard = guard;
+            let _leftover = leftover;
+            guard.result.set(body((receiver, in_flight)));
         });
         Ok(())
     }
@@ -282,10 +286,10 @@ impl<T: Payload> Stage for ToTask<T> {
     }
 
     fn on_wake(&mut self, out: &mut Out<'_, ()>) -> NodeResult {
-        // What the task said comes first: it says why nobody receives.
-        let verdict = self.desk.take().map_err(NodeError::for_good);
+        // The result of the task comes first: it says why the channel has no receiver.
+        let result = self.result.take().map_err(NodeError::for_good);
         let sent = self.outflow.poll(&out.waker());
-        verdict.and(sent)
+        result.and(sent)
     }
 
     fn on_end(&mut self, _out: &mut Out<'_, ()>) -> NodeResult {
@@ -296,8 +300,8 @@ impl<T: Payload> Stage for ToTask<T> {
 
     fn on_stop(&mut self, out: &mut Out<'_, ()>) -> NodeResult {
         out.lose(self.outflow.held() as u64);
-        // If the end was faster than the wake.
-        self.desk.take().map_err(NodeError::for_good)
+        // The end may come before the wake.
+        self.result.take().map_err(NodeError::for_good)
     }
 
     fn accepts(&self) -> bool {
@@ -305,36 +309,36 @@ impl<T: Payload> Stage for ToTask<T> {
     }
 
     fn is_done(&self) -> bool {
-        // Before its end the task may take its time; after it, the node is over when the task is.
-        self.outflow.is_free() && (!self.ended || self.desk.is_over())
+        // Before its end the node does not wait for the task; after it, the node is over when the task is.
+        self.outflow.is_free() && (!self.ended || self.result.is_over())
     }
 }
 
-/// What a task that is over has not taken from its channel stays in the custody of the node; nothing more is put there.
-struct Rest<T> {
+/// Closes the channel of a task that is over. Messages that are left in it stay in flight.
+struct Leftover<T> {
     channel: Receiver<T>,
-    custody: Custody,
+    in_flight: InFlight,
 }
 
-impl<T> Drop for Rest<T> {
+impl<T> Drop for Leftover<T> {
     fn drop(&mut self) {
         self.channel.close();
         while self.channel.try_recv().is_ok() {
-            self.custody.add(1);
+            self.in_flight.add(1);
         }
     }
 }
 
-/// Wakes the node when its task is over, however that came about.
-struct Over {
-    desk: Desk,
+/// Wakes the node when its task is over, also after a panic or a cancellation.
+struct EndGuard {
+    result: ResultSlot,
     waker: std::task::Waker,
 }
 
-impl Drop for Over {
+impl Drop for EndGuard {
     fn drop(&mut self) {
-        if !self.desk.is_over() {
-            self.desk.leave(Ok(()));
+        if !self.result.is_over() {
+            self.result.set(Ok(()));
         }
         self.waker.wake_by_ref();
     }

@@ -1,12 +1,14 @@
 //! TCP connections as ends of a graph, a message for each line.
 //!
+//! Room: interface.
+//!
 //! # Invariant
-//! [`tcp_in`]: so many connections, of lines so long, and so many lines that wait for the graph; then peers wait. [`tcp_out`]: a line leaves the node's memory when
-//! all of it was handed to the system.
+//! [`tcp_in`]: the number of connections, the length of lines and the number of lines that wait for the graph are bounded; above that, peers wait. [`tcp_out`]: a line leaves the memory of the node when
+//! all of it was written to the socket.
 //!
 //! # Why it holds
-//! A connection is accepted only with a seat, and reads on only when its line was taken. [`Parcel`] counts what was handed over; after a failure
-//! it begins again with the first line that was not handed over whole.
+//! A connection is accepted only with a permit, and reads on only when its line was taken. [`SendBuffer`] counts the written bytes; after a failure
+//! it begins again with the first line that was not written completely.
 
 use std::{
     collections::VecDeque,
@@ -28,15 +30,15 @@ use super::{
 use crate::{
     error::{NodeError, NodeResult, Retry},
     message::Payload,
-    node::{Custody, NodeSpec},
+    node::{InFlight, NodeSpec},
 };
 
-/// So much is read or written at a time.
+/// Bytes that are read or written at a time.
 const CHUNK: usize = 16 << 10;
-/// So many lines wait between the network and the graph.
+/// The capacity in lines between the network and the graph.
 const AHEAD: usize = 1024;
-/// After an error of the listener, which may last: there may be no descriptors left.
-const BREATH: Duration = Duration::from_millis(100);
+/// The backoff after an error of the listener, which may last: there may be no file descriptors left.
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 
 /// Listens at an address; every line of every connection is a message, a `String`.
 ///
@@ -55,37 +57,37 @@ const BREATH: Duration = Duration::from_millis(100);
 /// # Ok::<(), bursar::flow::NodeError>(())
 /// ```
 pub fn tcp_in(address: impl Into<String>) -> TcpIn<String> {
-    TcpIn::at(Place::Address(address.into()))
+    TcpIn::at(Endpoint::Address(address.into()))
 }
 
-/// As [`tcp_in`], with a socket that listens already.
+/// As [`tcp_in`], with a listening socket.
 pub fn tcp_in_on(listener: std::net::TcpListener) -> TcpIn<String> {
-    TcpIn::at(Place::Listener(listener))
+    TcpIn::at(Endpoint::Listener(listener))
 }
 
-enum Place {
+enum Endpoint {
     Address(String),
     Listener(std::net::TcpListener),
 }
 
 /// Lines that come by TCP; made by [`tcp_in`] and [`tcp_in_on`].
 pub struct TcpIn<T> {
-    place: Place,
+    endpoint: Endpoint,
     longest: usize,
     connections: usize,
     read: ReadFrom<T>,
 }
 
-/// What a line of a peer becomes: a message, nothing, or an error.
+/// Makes a message, nothing, or an error of a line of a peer.
 type ReadFrom<T> = Arc<dyn Fn(SocketAddr, Line) -> Result<Option<T>, NodeError> + Send + Sync>;
 
 impl TcpIn<String> {
-    fn at(place: Place) -> Self {
+    fn at(endpoint: Endpoint) -> Self {
         let read: ReadFrom<String> = Arc::new(|_, line| line.text(NotUtf8::Error).map(Some));
-        Self { place, longest: LONGEST, connections: 256, read }
+        Self { endpoint, longest: LONGEST, connections: 256, read }
     }
 
-    /// What becomes of a line that is not UTF-8; an error, unless told otherwise.
+    /// What a line that is not UTF-8 becomes; an error by default.
     pub fn not_utf8(self, otherwise: NotUtf8) -> Self {
         self.read_with(move |_, line| line.text(otherwise).map(Some))
     }
@@ -95,23 +97,23 @@ impl TcpIn<String> {
         self.read_with(|_, line| Ok(Some(line.bytes)))
     }
 
-    /// Messages are `(SocketAddr, String)`: who sent the line, and the line.
+    /// Messages are `(SocketAddr, String)`: the peer and its line.
     pub fn with_peers(self) -> TcpIn<(SocketAddr, String)> {
         self.read_with(|peer, line| Ok(Some((peer, line.text(NotUtf8::Error)?))))
     }
 }
 
 impl<T: Payload> TcpIn<T> {
-    /// Messages are what this makes of each line of each peer; `None` makes none of it. An error should be one [with the record](NodeError::with_record).
+    /// Sets a function that makes a message of each line of each peer; `None` skips it. An error should be one [with the record](NodeError::with_record).
     pub fn read_with<U: Payload>(
         self,
         read: impl Fn(SocketAddr, Line) -> Result<Option<U>, NodeError> + Send + Sync + 'static,
     ) -> TcpIn<U> {
-        let Self { place, longest, connections, .. } = self;
-        TcpIn { place, longest, connections, read: Arc::new(read) }
+        let Self { endpoint, longest, connections, .. } = self;
+        TcpIn { endpoint, longest, connections, read: Arc::new(read) }
     }
 
-    /// Lines are at most so many bytes long; 1 MiB unless told otherwise.
+    /// The limit of bytes of a line; 1 MiB by default.
     ///
     /// # Panics
     /// If it is 0.
@@ -122,54 +124,54 @@ impl<T: Payload> TcpIn<T> {
         self
     }
 
-    /// So many connections at a time; 256 unless told otherwise. Others wait until one ends.
+    /// The limit of connections at a time; 256 by default. Others wait until one ends.
     ///
     /// # Panics
     /// If it is 0.
     #[track_caller]
-    pub fn connections(mut self, most: usize) -> Self {
-        assert!(most > 0, "with 0 connections nobody is heard; allow at least 1");
-        self.connections = most;
+    pub fn connections(mut self, limit: usize) -> Self {
+        assert!(limit > 0, "with 0 connections no line is ever read; allow at least 1");
+        self.connections = limit;
         self
     }
 
-    /// The node, to give it the settings that every node has.
+    /// The node, to change the settings that every node has.
     pub fn spec(self) -> NodeSpec {
         from_reporting_task(AHEAD, move |lines| self.listen(&lines))
     }
 
     fn listen(self, to: &Sender<Result<T, NodeError>>) -> NodeResult {
-        let Self { place, longest, connections, read } = self;
-        let listener = match place {
-            Place::Listener(listener) => TcpListener::try_from(listener)?,
-            Place::Address(address) => TcpListener::bind(&*address).map_err(|error| {
+        let Self { endpoint, longest, connections, read } = self;
+        let listener = match endpoint {
+            Endpoint::Listener(listener) => TcpListener::try_from(listener)?,
+            Endpoint::Address(address) => TcpListener::bind(&*address).map_err(|error| {
                 NodeError::msg(format!("cannot listen at {address}: {error}; choose another address"))
             })?,
         };
-        let seats = Semaphore::new(connections);
-        let heard = sched_tasks::nursery(|nursery| {
+        let permits = Semaphore::new(connections);
+        let result = sched_tasks::nursery(|nursery| {
             loop {
-                let seat = seats.acquire(1);
+                let permit = permits.acquire(1);
                 match listener.accept() {
                     Ok((stream, peer)) => {
                         let read = Arc::clone(&read);
                         nursery.spawn(move || {
-                            let _seat = seat;
-                            hear(&stream, peer, longest, &*read, to);
+                            let _permit = permit;
+                            read_connection(&stream, peer, longest, &*read, to);
                         });
                     }
                     Err(error) => {
-                        // Those that are connected are heard meanwhile.
-                        let error = NodeError::msg(format!("cannot take a connection: {error}")).of_record();
+                        // Open connections are still read.
+                        let error = NodeError::msg(format!("cannot accept a connection: {error}")).of_record();
                         if to.send(Err(error)).is_err() {
                             return Ok(());
                         }
-                        sched_tasks::sleep(BREATH);
+                        sched_tasks::sleep(ACCEPT_BACKOFF);
                     }
                 }
             }
         });
-        heard.map_err(|error| NodeError::msg(error.to_string()))
+        result.map_err(|error| NodeError::msg(error.to_string()))
     }
 }
 
@@ -179,8 +181,8 @@ impl<T: Payload> From<TcpIn<T>> for NodeSpec {
     }
 }
 
-/// Listens to one connection until it ends, or nobody wants to know.
-fn hear<T>(
+/// Reads one connection until it ends, or the node is gone.
+fn read_connection<T>(
     mut stream: &TcpStream,
     peer: SocketAddr,
     longest: usize,
@@ -194,7 +196,7 @@ fn hear<T>(
         None => Ok(()),
     };
     loop {
-        let heard = match stream.read(&mut chunk) {
+        let taken = match stream.read(&mut chunk) {
             Ok(0) => {
                 let _ = lines.finish(&mut take);
                 return;
@@ -205,16 +207,16 @@ fn hear<T>(
                 return;
             }
         };
-        if heard.is_err() {
+        if taken.is_err() {
             return;
         }
     }
 }
 
-/// Writes every `String` as a line to a TCP connection. If there is none, or it breaks, it connects again after a while; meanwhile lines wait, and so does the graph.
+/// Writes every `String` as a line to a TCP connection. If there is none, or it breaks, it reconnects after a backoff; meanwhile lines wait, and so does the graph.
 ///
-/// A line is forgotten when the system has taken all of it. If the connection breaks before, the line is sent again, from its beginning; what the system had taken and the
-/// peer never got is lost with the connection, as TCP has it.
+/// A line is finished when all of it is written to the socket. If the connection breaks before, the line is sent again, from its beginning. Bytes that were written and did not reach the
+/// peer are lost with the connection, as always with TCP.
 ///
 /// ```
 /// use bursar::flow::{Harness, tcp_out};
@@ -242,46 +244,46 @@ pub struct TcpOut {
 }
 
 impl TcpOut {
-    /// How often it tries to connect in a row, and after which pauses: for ever, after 50 ms up to 5 s, unless told otherwise. When it gives up, that is an error of the
-    /// node, and so is every message that comes then.
+    /// Sets how often it tries to connect in a row, and the pauses; by default for ever, with pauses of 50 ms to 5 s. When it gives up, that is an error of the
+    /// node, and so is every later message.
     pub fn reconnect(mut self, how: Retry) -> Self {
         self.reconnect = how;
         self
     }
 
-    /// The node, to give it the settings that every node has.
+    /// The node, to change the settings that every node has.
     pub fn spec(self) -> NodeSpec {
-        to_holding_task(AHEAD, move |lines, custody| self.deliver(&lines, custody))
+        to_holding_task(AHEAD, move |lines, in_flight| self.deliver(&lines, in_flight))
     }
 
-    fn deliver(self, lines: &Receiver<String>, custody: &Custody) -> NodeResult {
-        let mut parcel = Parcel::default();
+    fn deliver(self, lines: &Receiver<String>, in_flight: &InFlight) -> NodeResult {
+        let mut buffer = SendBuffer::default();
         let mut stream = None;
         let mut failed = 0;
         loop {
-            if parcel.is_empty() {
+            if buffer.is_empty() {
                 let Ok(line) = lines.recv() else { break };
-                parcel.add(&line);
-                while parcel.rest().len() < CHUNK
+                buffer.add(&line);
+                while buffer.rest().len() < CHUNK
                     && let Ok(line) = lines.try_recv()
                 {
-                    parcel.add(&line);
+                    buffer.add(&line);
                 }
-                custody.set(parcel.lines());
+                in_flight.set(buffer.lines());
             }
-            match hand_over(&mut stream, &self.address, parcel.rest()) {
+            match write_some(&mut stream, &self.address, buffer.rest()) {
                 Ok(bytes) => {
                     failed = 0;
-                    parcel.handed_over(bytes);
-                    custody.set(parcel.lines());
+                    buffer.add_written(bytes);
+                    in_flight.set(buffer.lines());
                 }
                 Err(error) => {
                     stream = None;
-                    parcel.begin_again();
+                    buffer.begin_again();
                     failed += 1;
                     if failed > self.reconnect.times {
                         return Err(NodeError::msg(format!(
-                            "cannot send to {} after {failed} tries: {error}; is anybody listening there?",
+                            "cannot send to {} after {failed} tries: {error}; is a server listening there?",
                             self.address
                         )));
                     }
@@ -302,28 +304,28 @@ impl From<TcpOut> for NodeSpec {
     }
 }
 
-/// Writes some of it, to a connection that is there or is made.
-fn hand_over(stream: &mut Option<TcpStream>, address: &str, bytes: &[u8]) -> io::Result<usize> {
+/// Writes some bytes. Connects first, if there is no connection.
+fn write_some(stream: &mut Option<TcpStream>, address: &str, bytes: &[u8]) -> io::Result<usize> {
     let stream = match stream {
         Some(stream) => stream,
         None => stream.insert(TcpStream::connect(address)?),
     };
     match stream.write(bytes)? {
         0 => Err(io::ErrorKind::WriteZero.into()),
-        written => Ok(written),
+        bytes => Ok(bytes),
     }
 }
 
-/// Lines on their way.
+/// Lines that are being sent.
 #[derive(Default)]
-struct Parcel {
+struct SendBuffer {
     bytes: Vec<u8>,
     /// Where each line ends.
     ends: VecDeque<usize>,
-    handed_over: usize,
+    written: usize,
 }
 
-impl Parcel {
+impl SendBuffer {
     fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -334,32 +336,32 @@ impl Parcel {
         self.ends.push_back(self.bytes.len());
     }
 
-    /// How many were not handed over whole.
+    /// The number of lines that were not written completely.
     fn lines(&self) -> usize {
-        self.ends.len() - self.ends.partition_point(|end| *end <= self.handed_over)
+        self.ends.len() - self.ends.partition_point(|end| *end <= self.written)
     }
 
     fn rest(&self) -> &[u8] {
-        &self.bytes[self.handed_over..]
+        &self.bytes[self.written..]
     }
 
-    fn handed_over(&mut self, bytes: usize) {
-        self.handed_over += bytes;
-        if self.handed_over == self.bytes.len() {
-            *self = Parcel { bytes: std::mem::take(&mut self.bytes), ..Parcel::default() };
+    fn add_written(&mut self, bytes: usize) {
+        self.written += bytes;
+        if self.written == self.bytes.len() {
+            *self = SendBuffer { bytes: std::mem::take(&mut self.bytes), ..SendBuffer::default() };
             self.bytes.clear();
         }
     }
 
-    /// The connection broke: the first line that was not handed over whole is sent again.
+    /// The connection broke: begins again with the first line that was not written completely.
     fn begin_again(&mut self) {
         let mut whole = 0;
-        while let Some(end) = self.ends.pop_front_if(|end| *end <= self.handed_over) {
+        while let Some(end) = self.ends.pop_front_if(|end| *end <= self.written) {
             whole = end;
         }
         self.bytes.drain(..whole);
         self.ends.iter_mut().for_each(|end| *end -= whole);
-        self.handed_over = 0;
+        self.written = 0;
     }
 }
 
@@ -368,21 +370,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_parcel_begins_again_with_the_first_line_that_is_not_whole() {
-        let mut parcel = Parcel::default();
-        parcel.add("ab");
-        parcel.add("cd");
-        parcel.add("ef");
-        parcel.handed_over(3);
-        parcel.begin_again();
-        assert_eq!(parcel.rest(), b"cd\nef\n");
-        parcel.handed_over(5);
-        parcel.begin_again();
-        assert_eq!(parcel.rest(), b"ef\n", "half a line is no line");
-        parcel.begin_again();
-        parcel.handed_over(2);
-        assert_eq!(parcel.rest(), b"\n");
-        parcel.handed_over(1);
-        assert!(parcel.is_empty());
+    fn a_buffer_begins_again_with_the_first_line_that_is_not_whole() {
+        let mut buffer = SendBuffer::default();
+        buffer.add("ab");
+        buffer.add("cd");
+        buffer.add("ef");
+        buffer.add_written(3);
+        buffer.begin_again();
+        assert_eq!(buffer.rest(), b"cd\nef\n");
+        buffer.add_written(5);
+        buffer.begin_again();
+        assert_eq!(buffer.rest(), b"ef\n", "half a line is sent again");
+        buffer.begin_again();
+        buffer.add_written(2);
+        assert_eq!(buffer.rest(), b"\n");
+        buffer.add_written(1);
+        assert!(buffer.is_empty());
     }
 }

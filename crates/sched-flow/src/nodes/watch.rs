@@ -1,4 +1,6 @@
-//! Nodes that look at what passes, and remember some of it.
+//! Nodes that inspect, count or fold messages.
+//!
+//! Room: interface.
 
 use std::marker::PhantomData;
 
@@ -8,7 +10,7 @@ use crate::{
     node::{NodeSpec, Out, Stage},
 };
 
-/// Shows each message to a closure and passes it on.
+/// Calls a closure with each message, and forwards it.
 ///
 /// ```
 /// use bursar::flow::{Harness, inspect};
@@ -25,7 +27,7 @@ pub fn inspect<T: Payload>(mut look: impl FnMut(&T) + Send + 'static) -> NodeSpe
     })
 }
 
-/// Counts what comes, and emits the number so far at each [tick](NodeSpec::tick) and at the end.
+/// Counts messages, and emits the number so far at each [tick](NodeSpec::tick) and at the end.
 ///
 /// ```
 /// use std::time::Duration;
@@ -42,7 +44,7 @@ pub fn counter<T: Payload>() -> NodeSpec {
     fold(0u64, |count: &mut u64, _: T| *count += 1)
 }
 
-/// Folds all that comes into one value, which is emitted at each [tick](NodeSpec::tick), if the node has a cadence, and at the end.
+/// Folds all messages into one value, which is emitted at each [tick](NodeSpec::tick), if the node has a cadence, and at the end.
 ///
 /// ```
 /// use bursar::flow::{Harness, fold};
@@ -58,7 +60,7 @@ pub fn fold<S: Payload, T: Payload>(state: S, step: impl FnMut(&mut S, T) + Send
     NodeSpec::stage(Fold { first: None, state, step, of: PhantomData })
 }
 
-/// As [`counter`], of what came since the last [tick](NodeSpec::tick): it begins at 0 again after each.
+/// As [`counter`], of messages since the last [tick](NodeSpec::tick): it begins at 0 again after each.
 ///
 /// ```
 /// use std::time::Duration;
@@ -74,7 +76,7 @@ pub fn counter_per_tick<T: Payload>() -> NodeSpec {
     fold_per_tick(0u64, |count: &mut u64, _: T| *count += 1)
 }
 
-/// As [`fold`], of what came since the last [tick](NodeSpec::tick): it begins with the first value again after each.
+/// As [`fold`], of messages since the last [tick](NodeSpec::tick): it begins with the first value again after each.
 pub fn fold_per_tick<S: Payload, T: Payload>(first: S, step: impl FnMut(&mut S, T) + Send + 'static) -> NodeSpec {
     NodeSpec::stage(Fold { state: first.clone(), first: Some(first), step, of: PhantomData })
 }

@@ -23,23 +23,23 @@ fn names_that_are_not_there_are_told_with_those_that_are() {
     graph.connect(&from, &to);
     let flow = Flow::new(graph).unwrap();
     let handle = flow.handle();
-    let told = |result: Result<(), sched_flow::ControlError>| result.unwrap_err().to_string();
+    let error_of = |result: Result<(), sched_flow::ControlError>| result.unwrap_err().to_string();
     assert_eq!(
-        told(handle.set_capacity("from:out->too:in", 3)),
+        error_of(handle.set_capacity("from:out->too:in", 3)),
         "there is no edge `from:out->too:in`; did you mean `from:out->to:in`?"
     );
     assert_eq!(
-        told(handle.set_priority("nobody", 3)),
+        error_of(handle.set_priority("nobody", 3)),
         "there is no edge `nobody`; an edge is called `source:port->target:port`"
     );
     for capacity in [0, sched_flow::MAX_CAPACITY + 1] {
         assert_eq!(
-            told(handle.set_capacity("from:out->to:in", capacity)),
+            error_of(handle.set_capacity("from:out->to:in", capacity)),
             format!("from:out->to:in: a capacity of {capacity} is not possible; use 1 to {}", sched_flow::MAX_CAPACITY)
         );
     }
     for result in [handle.pause("nobody"), handle.resume("nobody"), handle.end("nobody")] {
-        assert_eq!(told(result), "there is no node `nobody`; `Handle::nodes` lists them");
+        assert_eq!(error_of(result), "there is no node `nobody`; `Handle::nodes` lists them");
     }
     assert!(handle.why("nobody").is_err());
     assert_eq!(handle.nodes().collect::<Vec<_>>(), ["from", "to"]);
@@ -260,7 +260,7 @@ fn the_time_of_a_flow_begins_with_its_run() {
     let flow = Flow::new(graph).unwrap();
     let handle = flow.handle();
     for _ in 0..3 {
-        assert_eq!(handle.stats().elapsed, Duration::ZERO, "whoever looks early does not start the clock");
+        assert_eq!(handle.stats().elapsed, Duration::ZERO, "to read the statistics early does not start the clock");
     }
     assert!(flow.run().unwrap().stats.elapsed > Duration::ZERO);
 }

@@ -121,7 +121,7 @@ fn payloads_are_dropped_without_a_lock() {
 /// What happens in a flow of two workers with ticks, in the order it happens, on a runtime that a seed decides.
 fn history(seed: u64) -> Vec<(String, u64)> {
     let runtime = sched_tasks::Runtime::builder().workers(2).seeded(seed).build().unwrap();
-    let told = Arc::new(Mutex::new(Vec::new()));
+    let calls = Arc::new(Mutex::new(Vec::new()));
     let mut graph = Graph::new("seeded");
     for name in ["a", "b"] {
         let mut left = 20;
@@ -130,10 +130,10 @@ fn history(seed: u64) -> Vec<(String, u64)> {
             (left >= 0).then_some(left as u64)
         });
         let ticks = graph.add(name, ticks.tick(Duration::from_secs(60)));
-        let told = Arc::clone(&told);
+        let calls = Arc::clone(&calls);
         let out = sink(move |n: u64| {
             sched_tasks::yield_now(); // here another worker may overtake
-            told.lock().unwrap().push((name.to_owned(), n));
+            calls.lock().unwrap().push((name.to_owned(), n));
         });
         let out = graph.add(format!("{name}-out"), out);
         graph.connect(&ticks, &out);
@@ -141,7 +141,7 @@ fn history(seed: u64) -> Vec<(String, u64)> {
     let flow = Flow::builder().register(graph).workers(2).build().unwrap();
     let ended = runtime.run(move || flow.run().unwrap()).unwrap();
     assert!(ended.drained && ended.stats.elapsed >= Duration::from_secs(20 * 60));
-    std::mem::take(&mut *told.lock().unwrap())
+    std::mem::take(&mut *calls.lock().unwrap())
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn a_flow_of_several_workers_in_a_seeded_run_depends_on_nothing_but_the_seed() {
     assert!(histories.iter().any(|other| *other != histories[0]), "no seed changes anything");
 }
 
-/// Prices come by one way, rates by another; whoever wrote `convert` took it for granted that the rate is there first.
+/// Prices come by one way, rates by another; the author of `convert` assumed that the rate comes first.
 fn convert(waits_for_rate: bool) {
     let mut graph = Graph::new("convert");
     let (rate, prices) = (graph.add("rate", from_iter([2_u64])), graph.add("prices", from_iter([10_u64, 20])));
@@ -247,7 +247,7 @@ fn a_node_that_waits_inside_a_message_keeps_no_other_from_its_turn() {
     });
     let stuck = graph.add("stuck", stuck);
     let outside = graph.add("outside", sched_flow::from_channel(woken));
-    // The channel stays open, so the flow is told to end when both have met.
+    // The channel stays open, so the flow is shut down when both have met.
     let handle = Arc::new(OnceLock::<Handle>::new());
     let ends = Arc::clone(&handle);
     let frees = sink(move |n: u64| {
@@ -304,7 +304,7 @@ fn control_that_comes_during_a_turn_waits_for_a_few_messages_and_not_for_the_tur
         done.send(()).unwrap();
     });
     let seen = Arc::new(Mutex::new(Vec::new()));
-    let mut graph = Graph::new("rush");
+    let mut graph = Graph::new("burst");
     let data = graph.add("data", from_iter(1..=3 * AT));
     let door = graph.add("door", sched_flow::from_channel(orders).band(Band::Control));
     let kept = Arc::clone(&seen);

@@ -47,7 +47,7 @@ struct Ran {
 
 /// The numbers from 1 to 40 through a node that throws.
 fn throw(builder: Builder, policy: OnError) -> Ran {
-    let buries = matches!(&policy, OnError::DeadLetter)
+    let has_dead_letters = matches!(&policy, OnError::DeadLetter)
         || matches!(&policy, OnError::Retry(_) if format!("{policy:?}").contains("DeadLetter"));
     let calls = Arc::default();
     let mut graph = Graph::new("throws");
@@ -59,9 +59,9 @@ fn throw(builder: Builder, policy: OnError) -> Ran {
     let (node, dead) = keep::<DeadLetter<u64>>();
     graph.connect(&numbers, &throws);
     graph.connect(&throws, &out).capacity(3);
-    if buries {
-        let grave = graph.add("grave", node);
-        graph.connect(throws.out("dead"), &grave).capacity(1);
+    if has_dead_letters {
+        let dead_letters = graph.add("dead_letters", node);
+        graph.connect(throws.out("dead"), &dead_letters).capacity(1);
     }
     let flow = builder.register(graph).build().unwrap();
     let handle = flow.handle();
@@ -162,7 +162,7 @@ fn retry_pauses_longer_each_time_and_keeps_the_order() {
 
 #[test]
 fn a_message_that_is_replaced_while_it_rests_leaves_its_failures_behind() {
-    // The first fails once and rests; the second takes its place, and has all its tries.
+    // The first fails once and backs off; the second takes its place, and has all its tries.
     let calls = Arc::new(Mutex::new(Vec::new()));
     let mut numbers = 0..2u64;
     let mut graph = Graph::new("replaced");
@@ -175,9 +175,9 @@ fn a_message_that_is_replaced_while_it_rests_leaves_its_failures_behind() {
     let retry = Retry::times(2).backoff(Duration::from_millis(10)).then(OnError::DeadLetter);
     let fails = graph.add("fails", fails.on_error(OnError::Retry(retry)));
     let (node, dead) = keep::<DeadLetter<u64>>();
-    let grave = graph.add("grave", node);
+    let dead_letters = graph.add("dead_letters", node);
     graph.connect(&numbers, &fails).capacity(1).policy(Policy::Latest);
-    graph.connect(fails.out("dead"), &grave);
+    graph.connect(fails.out("dead"), &dead_letters);
     Flow::builder().register(graph).virtual_time().build().unwrap().run().unwrap();
     assert_eq!(*calls.lock().unwrap(), [0, 1, 1, 1]);
     let dead = dead.lock().unwrap();
@@ -213,7 +213,7 @@ fn a_bad_record_is_not_a_failed_source() {
         let ended = Flow::builder().register(graph).virtual_time().build().unwrap().run().unwrap();
         assert_eq!(*kept.lock().unwrap(), [1]);
         assert_eq!(ended.stats.node("junk").unwrap().errors, 1_000);
-        assert_eq!(ended.stats.elapsed, Duration::ZERO, "nobody waited");
+        assert_eq!(ended.stats.elapsed, Duration::ZERO, "no node waited");
     }
     let mut graph = Graph::new("junk");
     let junk = graph.add("junk", NodeSpec::source(Junk(0)).on_error(OnError::StopGraph));
@@ -386,25 +386,25 @@ fn a_source_whose_input_fails_rests_longer_each_time_and_no_longer_than_a_second
 
 #[test]
 fn a_bad_record_of_a_source_leaves_by_its_dead_output() {
-    let patient = Retry::times(5).backoff(Duration::from_secs(3600)).then(OnError::DeadLetter);
-    for policy in [OnError::DeadLetter, OnError::Retry(patient)] {
+    let slow = Retry::times(5).backoff(Duration::from_secs(3600)).then(OnError::DeadLetter);
+    for policy in [OnError::DeadLetter, OnError::Retry(slow)] {
         on_both(|builder| {
             let mut graph = Graph::new("halves");
             let halves = graph.add("halves", NodeSpec::source(Halves(0)).on_error(policy.clone()));
             let (node, kept) = keep::<u64>();
             let out = graph.add("out", node);
-            let (node, buried) = keep::<DeadLetter<Vec<u8>>>();
+            let (node, letters) = keep::<DeadLetter<Vec<u8>>>();
             let dead = graph.add("dead", node);
             graph.connect(&halves, &out);
             // A full edge of dead letters holds the source up, as any other does.
             graph.connect(halves.out("dead"), dead.input("in")).capacity(1);
             let ended = builder.register(graph).build().unwrap().run().unwrap();
             assert_eq!(*kept.lock().unwrap(), (1..=50).map(|half| 2 * half).collect::<Vec<_>>());
-            let buried = buried.lock().unwrap();
+            let letters = letters.lock().unwrap();
             let records: Vec<String> =
-                buried.iter().map(|letter| String::from_utf8(letter.payload.clone()).unwrap()).collect();
+                letters.iter().map(|letter| String::from_utf8(letter.payload.clone()).unwrap()).collect();
             assert_eq!(records, (0..50).map(|half| (2 * half + 1).to_string()).collect::<Vec<_>>());
-            assert_eq!((&*buried[0].error, buried[0].tries), ("1 is odd", 1));
+            assert_eq!((&*letters[0].error, letters[0].tries), ("1 is odd", 1));
             assert_eq!(ended.stats.node("halves").unwrap().errors, 50);
             assert!(ended.drained);
         });

@@ -56,7 +56,7 @@ impl Gathers {
             return Err(NodeError::msg("the disk is full").for_good());
         }
         self.written.lock().unwrap().append(&mut self.gathered);
-        out.custody().set(0);
+        out.in_flight().set(0);
         Ok(())
     }
 }
@@ -71,7 +71,7 @@ impl Stage for Gathers {
 
     fn on_message(&mut self, message: Message<u64>, out: &mut Out<'_, ()>) -> NodeResult {
         self.gathered.push(message.payload);
-        out.custody().set(self.gathered.len());
+        out.in_flight().set(self.gathered.len());
         if self.gathered.len() == 1 {
             out.tick_at(out.now() + Duration::from_millis(1));
         }

@@ -73,7 +73,7 @@ impl Node for Mixed {
     }
 
     fn on_stop(&mut self, cx: &mut Context<'_>) -> NodeResult {
-        cx.emit("out", String::from("nobody hears this"))
+        cx.emit("out", String::from("this reaches no consumer"))
     }
 
     fn is_done(&self) -> bool {
@@ -94,12 +94,12 @@ fn a_node_with_ports_of_several_types_keeps_them_apart() {
         let (node, sums) = keep::<u64>();
         let sum = graph.add("sum", node);
         let (node, dead) = keep::<DeadLetter<String>>();
-        let grave = graph.add("grave", node);
+        let dead_letters = graph.add("dead_letters", node);
         graph.connect(&numbers, mixed.input("number")).capacity(3);
         graph.connect(&words, mixed.input("word")).capacity(1);
         graph.connect(mixed.out("out"), &out).capacity(1);
         graph.connect(mixed.out("sum"), &sum).capacity(2);
-        graph.connect(mixed.out("dead-word"), &grave).capacity(1);
+        graph.connect(mixed.out("dead-word"), &dead_letters).capacity(1);
         let ended = builder.register(graph).build().unwrap().run().unwrap();
         assert!(ended.drained);
         assert_eq!(*heard.lock().unwrap(), ["a", "b", "c", "5050 1 true", "end"]);
@@ -132,10 +132,10 @@ fn a_message_that_its_schema_refuses_fails_the_call_that_emits_it() {
         let (node, kept) = keep::<u64>();
         let out = graph.add("out", node.schema("in", small(6)));
         let (node, dead) = keep::<DeadLetter<u64>>();
-        let grave = graph.add("grave", node);
+        let dead_letters = graph.add("dead_letters", node);
         graph.connect(&numbers, &pass);
         graph.connect(&pass, &out);
-        graph.connect(pass.out("dead"), &grave);
+        graph.connect(pass.out("dead"), &dead_letters);
         builder.register(graph).build().unwrap().run().unwrap();
         assert!(kept.lock().unwrap().iter().copied().eq(0..6));
         let errors: Vec<_> = dead.lock().unwrap().iter().map(|letter| letter.error.to_string()).collect();
@@ -221,9 +221,9 @@ fn a_handle_outlives_its_flow() {
 }
 
 /// Puts what comes, and keeps what was said of it.
-struct Tells(Arc<Mutex<Vec<sched_flow::PutResult>>>);
+struct Puts(Arc<Mutex<Vec<sched_flow::PutResult>>>);
 
-impl Stage for Tells {
+impl Stage for Puts {
     type In = u64;
     type Out = u64;
 
@@ -242,22 +242,22 @@ impl Stage for Tells {
 #[test]
 fn a_put_tells_what_became_of_its_message() {
     use sched_flow::PutResult::{self, Blocked, Closed, Coalesced, Dropped, Ok as Accepted, Replaced};
-    let told = |connect: fn(sched_flow::Connect<'_>)| -> (Vec<PutResult>, Vec<u64>) {
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let mut graph = Graph::new("told");
+    let results = |connect: fn(sched_flow::Connect<'_>)| -> (Vec<PutResult>, Vec<u64>) {
+        let results = Arc::new(Mutex::new(Vec::new()));
+        let mut graph = Graph::new("results");
         let numbers = graph.add("numbers", from_iter(0..4u64));
-        let tells = graph.add("tells", NodeSpec::stage(Tells(Arc::clone(&told))));
+        let puts = graph.add("puts", NodeSpec::stage(Puts(Arc::clone(&results))));
         let (node, kept) = crate::basics::keep::<u64>();
         let out = graph.add("out", node);
-        graph.connect(&numbers, &tells);
-        connect(graph.connect(&tells, &out).capacity(2));
+        graph.connect(&numbers, &puts);
+        connect(graph.connect(&puts, &out).capacity(2));
         Flow::builder().register(graph).virtual_time().build().unwrap().run().unwrap();
-        let (told, kept) = (told.lock().unwrap().clone(), kept.lock().unwrap().clone());
-        (told, kept)
+        let (results, kept) = (results.lock().unwrap().clone(), kept.lock().unwrap().clone());
+        (results, kept)
     };
-    assert_eq!(told(|edge| _ = edge.policy(Policy::Drop)), (vec![Accepted, Accepted, Dropped, Dropped], vec![0, 1]));
+    assert_eq!(results(|edge| _ = edge.policy(Policy::Drop)), (vec![Accepted, Accepted, Dropped, Dropped], vec![0, 1]));
     assert_eq!(
-        told(|edge| _ = edge.policy(Policy::Latest)),
+        results(|edge| _ = edge.policy(Policy::Latest)),
         (vec![Accepted, Accepted, Replaced, Replaced], vec![2, 3])
     );
     let sum = |edge: sched_flow::Connect<'_>| {
@@ -266,18 +266,18 @@ fn a_put_tells_what_became_of_its_message() {
             Ok(())
         });
     };
-    assert_eq!(told(sum), (vec![Accepted, Accepted, Coalesced, Coalesced], vec![0, 6]));
+    assert_eq!(results(sum), (vec![Accepted, Accepted, Coalesced, Coalesced], vec![0, 6]));
     // A node takes no message while its edge is full, so a second one in a call is what has to wait.
     let (results, kept) = twice();
     assert_eq!((results, kept), (vec![Accepted, Accepted, Blocked], vec![0, 1, 2]));
-    // No edge: it comes to nobody.
-    let mut graph = Graph::new("nobody");
-    let told = Arc::new(Mutex::new(Vec::new()));
+    // No edge: there is no consumer.
+    let mut graph = Graph::new("unconnected");
+    let results = Arc::new(Mutex::new(Vec::new()));
     let numbers = graph.add("numbers", from_iter(0..2u64));
-    let tells = graph.add("tells", NodeSpec::stage(Tells(Arc::clone(&told))));
-    graph.connect(&numbers, &tells);
+    let puts = graph.add("puts", NodeSpec::stage(Puts(Arc::clone(&results))));
+    graph.connect(&numbers, &puts);
     Flow::new(graph).unwrap().run().unwrap();
-    assert_eq!(*told.lock().unwrap(), [Closed, Closed]);
+    assert_eq!(*results.lock().unwrap(), [Closed, Closed]);
 }
 
 /// Three puts in one call to an edge that holds two.
@@ -291,10 +291,10 @@ fn twice() -> (Vec<sched_flow::PutResult>, Vec<u64>) {
             Ok(())
         }
     }
-    let told = Arc::new(Mutex::new(Vec::new()));
+    let results = Arc::new(Mutex::new(Vec::new()));
     let mut graph = Graph::new("three");
     let one = graph.add("one", from_iter([0u64]));
-    let three = graph.add("three", NodeSpec::stage(Three(Arc::clone(&told))));
+    let three = graph.add("three", NodeSpec::stage(Three(Arc::clone(&results))));
     let (left, kept) = crate::basics::keep::<u64>();
     let (right, also) = crate::basics::keep::<u64>();
     let (left, right) = (graph.add("left", left), graph.add("right", right));
@@ -306,8 +306,8 @@ fn twice() -> (Vec<sched_flow::PutResult>, Vec<u64>) {
     assert!(ended.drained);
     assert_eq!(*also.lock().unwrap(), [0, 1, 2]);
     assert_eq!(ended.stats.node("three").unwrap().emitted, 3);
-    let (told, kept) = (told.lock().unwrap().clone(), kept.lock().unwrap().clone());
-    (told, kept)
+    let (results, kept) = (results.lock().unwrap().clone(), kept.lock().unwrap().clone());
+    (results, kept)
 }
 
 #[test]

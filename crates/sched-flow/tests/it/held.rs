@@ -29,7 +29,7 @@ fn stopped_with<T: Payload>(node: impl Into<NodeSpec>, input: &str, messages: Ve
         let running = scope.spawn(|| flow.run());
         messages.into_iter().for_each(|message| give.send(message).unwrap());
         while handle.stats().node("node").unwrap().messages < count {
-            thread::sleep(Duration::from_millis(1)); // its counters are there to be looked at, they wake nobody
+            thread::sleep(Duration::from_millis(1)); // its counters can only be polled: they wake no task
         }
         handle.stop_now();
         let ended = match running.join().unwrap() {

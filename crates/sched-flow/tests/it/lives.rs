@@ -271,13 +271,13 @@ fn a_node_that_is_told_to_stop_still_gets_the_tick_it_waits_for() {
 }
 
 #[test]
-fn a_circle_that_never_becomes_quiet_ends_when_the_time_to_drain_is_over() {
+fn a_cycle_that_never_becomes_quiet_ends_when_the_time_to_drain_is_over() {
     for builder in [
         Flow::builder().virtual_time().drain_timeout(Duration::from_millis(10)),
         Flow::builder().drain_timeout(Duration::from_millis(10)),
         Flow::builder().workers(2).drain_timeout(Duration::from_millis(10)),
     ] {
-        let mut graph = Graph::new("circle");
+        let mut graph = Graph::new("cycle");
         let first = graph.add("first", from_iter([1u64]));
         let round = graph.add("round", map(|n: u64| n));
         let and_round = graph.add("and-round", map(|n: u64| n));
@@ -311,7 +311,7 @@ fn a_circle_that_never_becomes_quiet_ends_when_the_time_to_drain_is_over() {
     }
     on_both(|builder| {
         for builder in [builder, Flow::builder().virtual_time()] {
-            let mut graph = Graph::new("circle");
+            let mut graph = Graph::new("cycle");
             let first = graph.add("first", from_iter([1u64]));
             let spins = graph.add("spins", NodeSpec::stage(Spins(0)));
             graph.connect(&first, &spins);
@@ -324,7 +324,7 @@ fn a_circle_that_never_becomes_quiet_ends_when_the_time_to_drain_is_over() {
 }
 
 #[test]
-fn a_circle_that_becomes_quiet_ends_by_itself() {
+fn a_cycle_that_becomes_quiet_ends_by_itself() {
     on_both(|builder| {
         let mut graph = Graph::new("halves");
         let numbers = graph.add("numbers", from_iter([64u64, 100, 1]));
@@ -440,8 +440,8 @@ fn steering(node: &str, words: Vec<Control>) -> (Graph, Arc<Mutex<Vec<u64>>>) {
     let mut graph = Graph::new("steered");
     let numbers = graph.add("numbers", from_iter(0..1_000u64));
     let pass = graph.add("pass", map(|n: u64| n));
-    let (keeper, kept) = keep::<u64>();
-    let out = graph.add("out", keeper);
+    let (sink, kept) = keep::<u64>();
+    let out = graph.add("out", sink);
     let switch = graph.add("switch", from_iter(words));
     graph.connect(&numbers, &pass).capacity(4);
     graph.connect(&pass, &out).capacity(4);

@@ -1,4 +1,4 @@
-//! Who gets how many turns, in the whole loop: real edges, real nodes.
+//! How many turns each band gets, in the whole loop: real edges, real nodes.
 
 use std::sync::{
     Arc,
@@ -20,7 +20,7 @@ impl Tally {
         Arc::new(Self { enough, total: AtomicU64::new(0), of })
     }
 
-    /// A turn of somebody. False if there were enough before.
+    /// Counts a turn. False if there were enough before.
     fn count(&self, place: usize) -> bool {
         if self.total.fetch_add(1, SeqCst) >= self.enough {
             return false;
@@ -138,6 +138,6 @@ fn nodes_of_one_band_share_equally() {
 #[test]
 fn two_workers_starve_no_node_of_a_band() {
     let (chains, counts) = chains(Flow::builder().workers(2), &[Band::Normal; 4], 8_000);
-    // Who is on which worker depends on the machine; that nobody is left behind does not.
+    // Which node is on which worker depends on the machine; that no node is left behind does not.
     assert!(chains.iter().all(|turns| *turns >= 1_000), "{counts:?}");
 }

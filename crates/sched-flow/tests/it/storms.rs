@@ -172,9 +172,9 @@ fn a_message_of_control_is_one_from_its_source_on() {
     let caller = graph.add("caller", NodeSpec::source(caller));
     let between = graph.add("between", map(|turns: u64| turns));
     let waited = Arc::new(AtomicU64::new(u64::MAX));
-    let (counts, tells) = (Arc::clone(&turns), Arc::clone(&waited));
+    let (counts, result) = (Arc::clone(&turns), Arc::clone(&waited));
     let called = Arc::clone(&at);
-    let urgent = sink(move |_: u64| tells.store(counts.load(SeqCst) - called.load(SeqCst), SeqCst));
+    let urgent = sink(move |_: u64| result.store(counts.load(SeqCst) - called.load(SeqCst), SeqCst));
     let urgent = graph.add("urgent", urgent);
     graph.connect(&caller, &between);
     graph.connect(&between, &urgent).control();
@@ -267,7 +267,7 @@ impl Drop for GivesUp {
     }
 }
 
-/// CPU time of this process, or nothing where it cannot be told.
+/// CPU time of this process, or None where it is not known.
 fn cpu_time() -> Option<Duration> {
     let mut total = 0;
     for task in std::fs::read_dir("/proc/self/task").ok()? {
@@ -277,7 +277,7 @@ fn cpu_time() -> Option<Duration> {
     Some(Duration::from_nanos(total))
 }
 
-/// Takes one message, then none until it is told.
+/// Takes one message, then none until it is opened.
 struct Slow(Arc<AtomicBool>, u64, Option<mpsc::Sender<Waker>>);
 
 impl Stage for Slow {
@@ -338,8 +338,8 @@ fn a_producer_that_waits_for_a_slow_consumer_costs_nothing() {
                 let alone = std::env::var_os("NEXTEST").is_some();
                 assert!(!alone || after - before < Duration::from_millis(20), "{:?} of CPU", after - before);
             }
-            let told = handle.why("numbers").unwrap().to_string();
-            assert_eq!(told, "numbers waits for room: numbers:out->pass:in is full (4 of 4), pass is running");
+            let why = handle.why("numbers").unwrap().to_string();
+            assert_eq!(why, "numbers waits for room: numbers:out->pass:in is full (4 of 4), pass is running");
             assert_eq!(handle.why("slow").unwrap().to_string(), "slow takes no input until what it has begun is done");
             open.store(true, SeqCst);
             given.recv().unwrap().wake();

@@ -124,7 +124,7 @@ fn what_a_node_started_dies_with_it_however_it_ends() {
     }
 }
 
-/// Endless numbers, whose sink says when it got the first, and is told of the end.
+/// Endless numbers, whose sink reports its first message and its end.
 fn busy(stops: &Census) -> (Graph, sched_tasks::Receiver<()>) {
     struct Last(Alive, Option<sched_tasks::Sender<()>>);
     impl Stage for Last {
@@ -140,7 +140,7 @@ fn busy(stops: &Census) -> (Graph, sched_tasks::Receiver<()>) {
             Ok(())
         }
         fn on_stop(&mut self, _: &mut Out<'_, ()>) -> NodeResult {
-            self.0.0.fetch_add(100, SeqCst); // told
+            self.0.0.fetch_add(100, SeqCst); // `on_stop` was called
             panic!("also a node that fails at the end is only counted");
         }
     }

@@ -1,4 +1,4 @@
-//! What is wrong with a graph is told before anything runs: each problem in its words, and all of them at once.
+//! Problems of a graph are reported before anything runs: each with its message, and all of them at once.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use sched_flow::{
     Problem, Schema, from_iter, map, sink,
 };
 
-/// What is told of a graph.
-fn told(graph: Graph) -> Vec<String> {
+/// The problems of a graph.
+fn problems_of(graph: Graph) -> Vec<String> {
     told_of(Flow::builder().register(graph))
 }
 
@@ -38,7 +38,7 @@ fn right() -> Graph {
 fn two_nodes_of_one_name() {
     let mut graph = right();
     graph.add("to", out());
-    assert_eq!(told(graph), ["there are two nodes called `to`; rename one"]);
+    assert_eq!(problems_of(graph), ["there are two nodes called `to`; rename one"]);
     let builder = Flow::builder().register(right()).register(right());
     assert_eq!(
         told_of(builder)[..2],
@@ -52,7 +52,7 @@ fn names_that_ids_are_made_with() {
         let mut graph = right();
         graph.add(name, numbers());
         let words = "is no name: it must not be empty nor have `:`, `/`, `->` or white space in it";
-        assert_eq!(told(graph), [format!("`{name}` {words}")]);
+        assert_eq!(problems_of(graph), [format!("`{name}` {words}")]);
     }
 }
 
@@ -61,21 +61,21 @@ fn a_path_has_names_between_its_strokes_and_none_of_its_graphs_is_a_node() {
     for path in ["", "/a", "a/", "a//b", "a/b:c"] {
         let mut graph = right();
         graph.add_at(path, numbers());
-        assert!(told(graph)[0].starts_with(&format!("`{path}` is no name: ")));
+        assert!(problems_of(graph)[0].starts_with(&format!("`{path}` is no name: ")));
     }
     let taken = ["there are two nodes called `from`; rename one"];
     let mut before = right();
     before.add_at("from/inner", numbers());
-    assert_eq!(told(before), taken);
+    assert_eq!(problems_of(before), taken);
     let mut after = Graph::new("g");
     after.add_at("from/deep/inner", numbers());
     after.add("from", numbers());
-    assert_eq!(told(after), taken);
+    assert_eq!(problems_of(after), taken);
     let mut misspelt = right();
     misspelt.add_at("box/sink", out());
     misspelt.connect("from", "box/sing");
     assert_eq!(
-        told(misspelt),
+        problems_of(misspelt),
         ["from:out->box/sing:in: there is no node `box/sing`; did you mean `sink`?"],
         "what is in a graph is looked for there"
     );
@@ -89,7 +89,7 @@ fn nodes_and_ports_that_are_not_there() {
     graph.connect("from", "to:inn");
     graph.connect("to", "something-else");
     assert_eq!(
-        told(graph),
+        problems_of(graph),
         [
             "form:out->to:in: there is no node `form`; did you mean `from`?",
             "from:on->to:in: node `from` has no output `on`; it has `out`",
@@ -107,7 +107,7 @@ fn capacities_that_are_not_possible() {
         let (from, to) = (graph.add("from", numbers()), graph.add("to", out()));
         graph.connect(&from, &to).capacity(capacity);
         assert_eq!(
-            told(graph),
+            problems_of(graph),
             [format!("from:out->to:in: a capacity of {capacity} is not possible; use 1 to {MAX_CAPACITY}")]
         );
     }
@@ -117,7 +117,7 @@ fn capacities_that_are_not_possible() {
 fn an_edge_that_is_there_twice() {
     let mut graph = right();
     graph.connect("from", "to");
-    assert_eq!(told(graph), ["from:out->to:in: this edge is there twice; remove one"]);
+    assert_eq!(problems_of(graph), ["from:out->to:in: this edge exists twice; remove one"]);
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn types_and_schemas_that_do_not_fit() {
     graph.connect(&from, &to);
     graph.connect(&from, to.control());
     assert_eq!(
-        told(graph),
+        problems_of(graph),
         [
             "from:out->to:in: `i32` comes out and `u64` goes in; put a `map` between them",
             "from:out->to:control: `i32` comes out and `sched_flow::message::Control` goes in; put a `map` between them",
@@ -140,7 +140,7 @@ fn types_and_schemas_that_do_not_fit() {
     graph.add("bad", numbers().schema("out", Schema::<i8>::named("feet")).schema("in", Schema::<u64>::named("feet")));
     graph.connect(&from, &to);
     assert_eq!(
-        told(graph),
+        problems_of(graph),
         [
             "node `bad`: schema `feet` does not fit its port `out`; name a port of that type",
             "node `bad`: schema `feet` does not fit its port `in`; name a port of that type",
@@ -154,23 +154,26 @@ fn coalescing_without_knowing_how() {
     let mut graph = Graph::new("g");
     let (from, to) = (graph.add("from", numbers()), graph.add("to", out()));
     graph.connect(&from, &to).policy(Policy::Coalesce);
-    assert_eq!(told(graph), ["from:out->to:in: there is no function that merges `u64`; give one with `coalesce`"]);
+    assert_eq!(
+        problems_of(graph),
+        ["from:out->to:in: there is no function that merges `u64`; give one with `coalesce`"]
+    );
     let mut graph = Graph::new("g");
     let (from, to) = (graph.add("from", numbers()), graph.add("to", out()));
     graph.connect(&from, &to).coalesce(|_: &mut i8, _: &i8| Ok(()));
-    assert_eq!(told(graph), ["from:out->to:in: carries `u64`, but its function merges `i8`"]);
+    assert_eq!(problems_of(graph), ["from:out->to:in: carries `u64`, but its function merges `i8`"]);
 }
 
 #[test]
-fn an_input_that_nobody_feeds() {
+fn an_input_that_is_not_connected() {
     let mut graph = right();
     graph.add("lonely", map(|n: u64| n));
-    assert_eq!(told(graph), ["nobody feeds the input `in` of node `lonely`; connect it, or remove the node"]);
+    assert_eq!(problems_of(graph), ["nothing feeds the input `in` of node `lonely`; connect it, or remove the node"]);
 }
 
 #[test]
-fn circles_that_could_wait_for_themselves() {
-    let circle = |policy: Policy| {
+fn cycles_that_could_wait_for_themselves() {
+    let cycle = |policy: Policy| {
         let mut graph = Graph::new("g");
         let from = graph.add("from", numbers());
         let one = graph.add("one", map(|n: u64| n));
@@ -186,14 +189,13 @@ fn circles_that_could_wait_for_themselves() {
         Flow::new(graph)
     };
     for policy in [Policy::Block, Policy::Coalesce] {
-        let text = circle(policy).unwrap_err().to_string();
+        let text = cycle(policy).unwrap_err().to_string();
         let (one, two) = ("one -> two -> one", "two -> one -> two");
-        let words =
-            "all block or coalesce, so it could come to wait for itself; give one of them the policy drop or latest";
-        let expected = |nodes| format!("graph `g` cannot run: the edges of the circle {nodes} {words}");
+        let words = "all block or coalesce, so it could wait for itself; give one of them the policy drop or latest";
+        let expected = |nodes| format!("graph `g` cannot run: the edges of the cycle {nodes} {words}");
         assert!(text == expected(one) || text == expected(two), "{text}");
     }
-    assert!(circle(Policy::Latest).is_ok() && circle(Policy::Drop).is_ok());
+    assert!(cycle(Policy::Latest).is_ok() && cycle(Policy::Drop).is_ok());
 }
 
 #[test]
@@ -203,9 +205,9 @@ fn settings_that_make_no_sense() {
     let to = graph.add("to", out().tick(Duration::ZERO));
     graph.connect(&from, &to);
     assert_eq!(
-        told(graph),
+        problems_of(graph),
         [
-            "`from`: a batch of 0 messages serves nobody; use at least 1",
+            "`from`: a batch of 0 messages does nothing; use at least 1",
             "`to`: a tick every 0 ns leaves no time for anything else; use at least 1 ns",
         ]
     );
@@ -215,7 +217,7 @@ fn settings_that_make_no_sense() {
         told_of(builder),
         [
             "`flow`: 0 workers do nothing; use at least 1",
-            "`flow`: a batch of 0 messages serves nobody; use at least 1",
+            "`flow`: a batch of 0 messages does nothing; use at least 1",
             "`flow`: a tick every 0 ns leaves no time for anything else; use at least 1 ns",
             "`flow`: a band with a share of 0 would starve; use at least 1",
         ]
@@ -235,7 +237,7 @@ fn settings_that_make_no_sense() {
     );
     assert_eq!(
         told_of(Flow::builder().register(right()).virtual_time().workers(2)),
-        ["`flow`: virtual time needs one worker: with several, nobody knows when nothing else can happen"]
+        ["`flow`: virtual time needs one worker: with several, it is not known when nothing else can happen"]
     );
 }
 
@@ -248,8 +250,8 @@ fn graphs_inside_graphs() {
         outer.add_graph("g", deep);
         deep = outer;
     }
-    let told_of_deep = told(deep);
-    assert!(told_of_deep[0].ends_with("lies deeper than 64 levels; take some out"), "{told_of_deep:?}");
+    let problems_of_deep = problems_of(deep);
+    assert!(problems_of_deep[0].ends_with("is nested deeper than 64 levels; remove some"), "{problems_of_deep:?}");
 
     let mut inner = Graph::new("inner");
     let pass = inner.add("pass", map(|n: u64| n));
@@ -261,7 +263,7 @@ fn graphs_inside_graphs() {
     let inner = graph.add_graph("inner", inner);
     graph.connect("from", &inner);
     graph.connect(inner.out("none"), "to");
-    let words = told(graph);
+    let words = problems_of(graph);
     for expected in [
         "graph `inner` exposes `in` twice; rename one",
         "inner:none->to:in: node `inner` has no output `none`; it has `other`, `out`",
@@ -274,7 +276,7 @@ fn graphs_inside_graphs() {
 
 #[test]
 fn nothing_at_all() {
-    assert_eq!(told(Graph::new("void")), ["the graph has no nodes; add some"]);
+    assert_eq!(problems_of(Graph::new("void")), ["the graph has no nodes; add some"]);
     assert_eq!(told_of(Flow::builder()), ["the graph has no nodes; add some"]);
 }
 
@@ -292,7 +294,7 @@ fn ports_that_are_there_twice() {
     let mut graph = right();
     graph.add("twice", NodeSpec::node(Twice));
     assert_eq!(
-        told(graph)[..2],
+        problems_of(graph)[..2],
         [
             "node `twice` declares the port `in` twice; rename one",
             "`control` is no name for a port: every node has an input that is called so; rename it",

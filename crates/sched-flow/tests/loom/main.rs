@@ -1,11 +1,11 @@
-//! Every interleaving of workers that sleep and are rung, as far as two preemptions go: nobody sleeps while there is something to do.
+//! Every interleaving of workers that sleep and are woken, as far as two preemptions go: no worker sleeps while there is a turn.
 //!
 //! ```text
 //! RUSTFLAGS="--cfg loom" cargo test --release -p sched-flow --test loom
 //! ```
 //!
-//! Who sleeps and who is rung is counted by the real source, under a mutex of loom; the lock and the bell around it, `drive/signals.rs`, are played here. The models
-//! of an edge and of turns are in `crates/policy-flow/tests/loom/main.rs`. That a model can fail at all is shown by `tests/planted.rs`.
+//! The real source counts which workers sleep and which were notified, under a mutex of loom; the lock and the channel around it, `drive/signals.rs`, are repeated here. The models
+//! of an edge and of turns are in `crates/policy-flow/tests/loom/main.rs`. `tests/planted.rs` shows that a model can fail.
 #![cfg(loom)]
 #![allow(dead_code, reason = "the source is taken whole, and used in part")]
 
@@ -19,34 +19,34 @@ use loom::{
     thread,
 };
 use policy_flow::Time;
-use sleepers::{Rings, Sleepers};
+use sleepers::{Sleepers, Wakeups};
 
-/// What workers look at: how many turns are ready, at what time one will be, and whether there will ever be more.
+/// The state of the model: how many turns are ready, at what time one will be, and whether there will be more.
 #[derive(Default)]
-struct Mind {
+struct Scheduler {
     sleepers: Sleepers,
     ready: u32,
     timer: Option<Time>,
     over: bool,
-    /// So many turns were given.
+    /// The number of turns that were given.
     done: u32,
 }
 
-/// The lock and the bell, as in `signals.rs`: rings are tokens in a channel with a place for each worker.
+/// The lock and the channel, as in `signals.rs`: a notification is a token in a channel with room for each worker.
 #[derive(Default)]
 struct Signals {
-    mind: Mutex<Mind>,
+    scheduler: Mutex<Scheduler>,
     tokens: Mutex<usize>,
-    bell: Condvar,
+    changed: Condvar,
 }
 
 impl Signals {
-    fn ring(&self, rings: Rings, workers: usize) {
-        for _ in 0..rings.count() {
+    fn notify(&self, wakeups: Wakeups, workers: usize) {
+        for _ in 0..wakeups.count() {
             let mut tokens = self.tokens.lock().unwrap();
             if *tokens < workers {
                 *tokens += 1;
-                self.bell.notify_one();
+                self.changed.notify_one();
             }
         }
     }
@@ -54,56 +54,56 @@ impl Signals {
     fn wait(&self) {
         let mut tokens = self.tokens.lock().unwrap();
         while *tokens == 0 {
-            tokens = self.bell.wait(tokens).unwrap();
+            tokens = self.changed.wait(tokens).unwrap();
         }
         *tokens -= 1;
     }
 
-    /// As `Shared::work`. Whoever watches the clock does not sleep: in this model its time has come at once.
+    /// As `Shared::work`. A worker that waits for a timer does not sleep: in this model its time has come at once.
     fn work(&self, workers: usize) {
-        let mut mind = self.mind.lock().unwrap();
+        let mut scheduler = self.scheduler.lock().unwrap();
         loop {
-            if mind.ready > 0 {
-                mind.ready -= 1;
-                mind.done += 1;
-                let Mind { sleepers, ready, timer, .. } = &mut *mind;
-                let rings = sleepers.ring_one(*ready > 0, *timer);
-                drop(mind);
-                self.ring(rings, workers);
-                mind = self.mind.lock().unwrap();
-            } else if mind.over && mind.timer.is_none() {
-                let rings = mind.sleepers.ring_all();
-                drop(mind);
-                return self.ring(rings, workers);
+            if scheduler.ready > 0 {
+                scheduler.ready -= 1;
+                scheduler.done += 1;
+                let Scheduler { sleepers, ready, timer, .. } = &mut *scheduler;
+                let wakeups = sleepers.wake_one(*ready > 0, *timer);
+                drop(scheduler);
+                self.notify(wakeups, workers);
+                scheduler = self.scheduler.lock().unwrap();
+            } else if scheduler.over && scheduler.timer.is_none() {
+                let wakeups = scheduler.sleepers.wake_all();
+                drop(scheduler);
+                return self.notify(wakeups, workers);
             } else {
-                let until = mind.timer;
-                let kept = mind.sleepers.sleeps(until);
-                drop(mind);
+                let until = scheduler.timer;
+                let kept = scheduler.sleepers.sleeps(until);
+                drop(scheduler);
                 if kept.is_none() {
                     self.wait();
                 }
-                mind = self.mind.lock().unwrap();
-                mind.sleepers.woke(kept);
-                if kept.is_some() && mind.timer.take().is_some() {
-                    mind.ready += 1;
+                scheduler = self.scheduler.lock().unwrap();
+                scheduler.sleepers.woke(kept);
+                if kept.is_some() && scheduler.timer.take().is_some() {
+                    scheduler.ready += 1;
                 }
             }
         }
     }
 
     /// As a waker or a handle does.
-    fn say(&self, workers: usize, change: impl FnOnce(&mut Mind)) {
-        let mut mind = self.mind.lock().unwrap();
-        change(&mut mind);
-        let Mind { sleepers, ready, timer, over, .. } = &mut *mind;
-        let rings = if *over { sleepers.ring_all() } else { sleepers.ring_one(*ready > 0, *timer) };
-        drop(mind);
-        self.ring(rings, workers);
+    fn change(&self, workers: usize, change: impl FnOnce(&mut Scheduler)) {
+        let mut scheduler = self.scheduler.lock().unwrap();
+        change(&mut scheduler);
+        let Scheduler { sleepers, ready, timer, over, .. } = &mut *scheduler;
+        let wakeups = if *over { sleepers.wake_all() } else { sleepers.wake_one(*ready > 0, *timer) };
+        drop(scheduler);
+        self.notify(wakeups, workers);
     }
 }
 
 #[test]
-fn whoever_sleeps_is_rung_when_there_is_something_to_do() {
+fn a_sleeping_worker_is_woken_when_there_is_work() {
     loom::model(|| {
         let signals = Arc::new(Signals::default());
         let workers: Vec<_> = (0..2)
@@ -112,16 +112,16 @@ fn whoever_sleeps_is_rung_when_there_is_something_to_do() {
                 thread::spawn(move || signals.work(2))
             })
             .collect();
-        signals.say(2, |mind| mind.ready += 1);
-        signals.say(2, |mind| mind.timer = Some(Time::from_nanos(1)));
-        signals.say(2, |mind| mind.over = true);
+        signals.change(2, |scheduler| scheduler.ready += 1);
+        signals.change(2, |scheduler| scheduler.timer = Some(Time::from_nanos(1)));
+        signals.change(2, |scheduler| scheduler.over = true);
         workers.into_iter().for_each(|worker| worker.join().unwrap());
-        assert_eq!(signals.mind.lock().unwrap().done, 2);
+        assert_eq!(signals.scheduler.lock().unwrap().done, 2);
     });
 }
 
 #[test]
-fn a_time_is_watched_again_after_the_one_who_did_was_rung() {
+fn a_time_is_waited_for_again_after_its_waiter_was_woken() {
     loom::model(|| {
         let signals = Arc::new(Signals::default());
         let worker = {
@@ -129,11 +129,11 @@ fn a_time_is_watched_again_after_the_one_who_did_was_rung() {
             thread::spawn(move || signals.work(1))
         };
         for _ in 0..2 {
-            signals.say(1, |mind| mind.timer = Some(Time::from_nanos(1)));
+            signals.change(1, |scheduler| scheduler.timer = Some(Time::from_nanos(1)));
         }
-        signals.say(1, |mind| mind.over = true);
+        signals.change(1, |scheduler| scheduler.over = true);
         worker.join().unwrap();
-        let mind = signals.mind.lock().unwrap();
-        assert!(mind.timer.is_none() && mind.done >= 1);
+        let scheduler = signals.scheduler.lock().unwrap();
+        assert!(scheduler.timer.is_none() && scheduler.done >= 1);
     });
 }

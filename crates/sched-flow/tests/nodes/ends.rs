@@ -64,14 +64,14 @@ fn a_full_channel_holds_its_sink_until_there_is_room() {
 }
 
 #[test]
-fn a_channel_that_nobody_reads_is_an_error() {
+fn a_channel_without_a_receiver_is_an_error() {
     let (tx, rx) = channel::<i32>(1);
     let mut node = Harness::new(to_channel(tx).on_error(OnError::DeadLetter));
     drop(rx);
     node.send("in", 7).unwrap();
     let dead = node.take::<DeadLetter<i32>>("dead");
     assert_eq!(dead[0].payload, 7);
-    assert!(dead[0].error.starts_with("nobody receives from the channel any more"), "{dead:?}");
+    assert!(dead[0].error.starts_with("the channel has no receiver any more"), "{dead:?}");
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn a_task_that_fails_stops_its_node() {
     assert!(node.is_ended());
 }
 
-/// Futures that are ready when somebody says so.
+/// Futures that are ready when the test opens their gate.
 #[derive(Clone, Default)]
 struct Gates(Arc<Mutex<Vec<Gate>>>);
 
@@ -227,7 +227,7 @@ fn futures_are_bounded_polled_when_woken_and_kept_in_order() {
     gates.open(2);
     node.woken();
     assert!(node.take::<usize>("out").is_empty(), "0 comes first");
-    assert_eq!(gates.polls(), [1, 1, 2, 0], "only who was woken");
+    assert_eq!(gates.polls(), [1, 1, 2, 0], "only the one that was woken");
     gates.open(0);
     node.woken();
     assert_eq!(node.take::<usize>("out"), [0]);
@@ -261,7 +261,7 @@ fn futures_without_order_come_as_they_are_ready() {
 }
 
 #[test]
-fn a_future_that_fails_takes_nobody_along() {
+fn a_future_that_fails_does_not_harm_others() {
     let mut node = Harness::new(
         map_async(|x: i32| ready(if x % 2 == 0 { Ok(x) } else { Err(NodeError::msg(format!("{x} is odd"))) }))
             .keep_failed(),

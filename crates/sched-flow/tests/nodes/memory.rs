@@ -60,7 +60,7 @@ fn a_cache_asks_once_until_it_forgets_and_remembers_no_failure() {
 }
 
 #[test]
-fn what_is_retried_keeps_its_place_and_what_is_hopeless_is_buried() {
+fn a_message_that_is_retried_keeps_its_position_and_a_hopeless_one_is_a_dead_letter() {
     let tries = Cell::new(0);
     let node = retry(Retry::times(2).backoff(MS * 10), move |x: i32| {
         tries.set(tries.get() + 1);
@@ -131,11 +131,11 @@ fn the_oldest_of_a_key_is_paired_first_from_either_side() {
     let out = node.take::<(Left, Right)>("out");
     assert_eq!(out, [((1, 'a'), (1, true)), ((2, 'c'), (2, false))]);
     node.end();
-    assert_eq!(node.take::<Left>("left"), [(1, 'b')], "the end leaves nobody waiting");
+    assert_eq!(node.take::<Left>("left"), [(1, 'b')], "at the end no message waits");
 }
 
 #[test]
-fn who_waits_too_long_leaves_unmatched_at_its_time() {
+fn a_message_that_waits_too_long_leaves_unmatched_at_its_time() {
     let mut node = pairs(10, 100);
     node.send("left", (1u8, 'a')).unwrap();
     node.advance(MS * 5);
@@ -202,7 +202,7 @@ fn windows_by_key_have_a_value_for_each_key_in_the_order_they_came() {
     assert!(node.take::<(u64, u64)>("out").is_empty(), "nothing comes of windows that hold nothing");
     node.send("in", 4u64).unwrap();
     node.end();
-    assert_eq!(node.take::<(u64, u64)>("out"), [(1, 4)], "what is open at the end is told");
+    assert_eq!(node.take::<(u64, u64)>("out"), [(1, 4)], "windows that are open at the end are emitted");
 
     let pairs = keyed_window(Span::Count(2), |n: &u64| n % 3).fold(0u64, |sum, n| *sum += n);
     let mut node = Harness::new(pairs);

@@ -38,7 +38,7 @@ fn text(line: &str) -> String {
 }
 
 #[test]
-fn a_file_is_read_line_by_line_and_bad_lines_are_told() {
+fn a_file_is_read_line_by_line_and_bad_lines_are_reported() {
     let file = Scratch::new("in");
     fs::write(&file.0, b"one\r\ntwo\n\xff\nfar too long\nlast").unwrap();
     let mut node = Harness::new(lines_in(&file.0).longest_line(5));
@@ -179,7 +179,7 @@ fn a_file_can_be_followed_from_its_end_on() {
     let file = Scratch::new("from-end");
     fs::write(&file.0, "old\n").unwrap();
     let mut node = Harness::new(lines_in(&file.0).follow(MS).from_end());
-    // What is told first was written after the start; until it is told, there may be no start yet.
+    // The first line that is emitted was written after the start; before that, the node may not have started yet.
     let mut writer = fs::OpenOptions::new().append(true).open(&file.0).unwrap();
     let path = file.0.clone();
     let (stop, stopped) = std::sync::mpsc::channel::<()>();
@@ -249,9 +249,9 @@ fn a_disk_that_says_no_fails_the_message_that_was_not_taken() {
 
     let mut node = Harness::new(lines_out("/nowhere/at all"));
     assert!(node.errors()[0].contains("/nowhere/at all"));
-    node.send("in", text("y")).unwrap();
-    node.end();
-    assert_eq!(node.errors().len(), 2);
+    assert!(node.is_stopped(), "a node whose start failed is stopped");
+    assert!(node.send("in", text("y")).is_err());
+    assert_eq!(node.errors().len(), 1);
 }
 
 #[test]
@@ -303,7 +303,7 @@ fn a_line_that_is_too_long_costs_neither_memory_nor_the_connection() {
 }
 
 #[test]
-fn a_connection_too_many_waits_for_its_seat() {
+fn a_connection_above_the_limit_waits_for_a_permit() {
     let (listener, address) = listen();
     let mut node = Harness::new(tcp_in_on(listener).connections(1));
     let mut one = TcpStream::connect(address).unwrap();
@@ -351,7 +351,7 @@ fn a_broken_connection_is_made_again_and_what_was_not_sent_is() {
     BufReader::new(&first).read_line(&mut line).unwrap();
     assert_eq!(line, "first\n");
     drop(first);
-    // What goes into a connection whose end is gone is lost with it; the system tells soon, and then nothing is.
+    // What is written to a connection whose peer is gone is lost with it. The system reports that soon; after that, nothing is lost.
     listener.set_nonblocking(true).unwrap();
     let mut sent = 0;
     let second = loop {
@@ -371,7 +371,7 @@ fn a_broken_connection_is_made_again_and_what_was_not_sent_is() {
 }
 
 #[test]
-fn who_never_answers_is_given_up_if_told_so() {
+fn a_peer_that_never_answers_is_given_up_if_set_so() {
     let (listener, address) = listen();
     drop(listener);
     let mut node = Harness::new(tcp_out(address.to_string()).reconnect(Retry::times(2).backoff(MS)));

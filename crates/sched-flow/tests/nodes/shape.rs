@@ -45,11 +45,11 @@ fn a_splitter_waits_for_the_output_whose_turn_it_is() {
 }
 
 #[test]
-fn a_deal_goes_to_those_who_have_room() {
+fn a_deal_goes_to_outputs_that_have_room() {
     let mut node = Harness::new(deal::<u32>(2)).output_capacity(2);
     feed(&mut node, 0..3);
     assert_eq!(node.take::<u32>("0"), [0, 2]);
-    feed(&mut node, 3..6); // nobody takes from output 1, which has 1
+    feed(&mut node, 3..6); // output 1 has one message, and it is not taken
     assert_eq!(node.take::<u32>("0"), [3, 5]);
     feed(&mut node, 6..10);
     assert_eq!(node.waiting(), 2, "both are full: 1 and 4, 6 and 7");
@@ -84,11 +84,11 @@ fn what_is_invalid_leaves_as_an_error_with_its_reason() {
 
 #[test]
 fn what_passes_is_seen_counted_and_added_up() {
-    let (tell, told) = std::sync::mpsc::channel();
-    let mut node = Harness::new(inspect(move |x: &u32| tell.send(*x).unwrap()));
+    let (seen, passed) = std::sync::mpsc::channel();
+    let mut node = Harness::new(inspect(move |x: &u32| seen.send(*x).unwrap()));
     feed(&mut node, 0..3);
     assert_eq!(node.take::<u32>("out"), [0, 1, 2]);
-    assert_eq!(told.try_iter().collect::<Vec<_>>(), [0, 1, 2]);
+    assert_eq!(passed.try_iter().collect::<Vec<_>>(), [0, 1, 2]);
 
     let mut node = Harness::new(counter::<u32>().tick(MS * 10));
     feed(&mut node, 0..3);

@@ -139,7 +139,7 @@ fn a_channel_feeds_a_flow_that_is_asleep() {
 }
 
 #[test]
-fn a_slow_consumer_gets_less_of_a_deal_and_holds_nobody_up() {
+fn a_slow_consumer_gets_less_of_a_deal_and_blocks_no_other() {
     let mut graph = Graph::new("deal");
     let numbers = graph.add("numbers", from_iter(0..1_000u32));
     let deal = graph.add("deal", deal::<u32>(2));
@@ -155,7 +155,7 @@ fn a_slow_consumer_gets_less_of_a_deal_and_holds_nobody_up() {
     let handled = |node: &str| ended.stats.node(node).unwrap().messages;
     assert_eq!(handled("slow") + handled("fast"), 1_000);
     assert!(handled("slow") <= 10, "{}", handled("slow"));
-    assert!(kept.lock().unwrap().iter().all(|(at, _)| *at == Time::START), "they wait for nobody");
+    assert!(kept.lock().unwrap().iter().all(|(at, _)| *at == Time::START), "they do not wait");
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn two_flows_talk_by_tcp_and_nothing_is_lost() {
         let handle = flow.handle();
         let watch = std::thread::spawn(move || {
             all.recv().unwrap();
-            handle.shutdown(); // who listens does so for ever
+            handle.shutdown(); // a listener never ends by itself
         });
         let ended = flow.run().unwrap();
         watch.join().unwrap();

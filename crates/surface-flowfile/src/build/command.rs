@@ -63,11 +63,11 @@ struct Supervisor {
 
 impl Supervisor {
     fn start(&mut self, out: &mut Out<'_, Value>) -> NodeResult {
-        let (waker, custody) = (out.waker(), out.custody().clone());
+        let (waker, in_flight) = (out.waker(), out.in_flight().clone());
         let errors = self.stderr.clone().map(|report| (report, out.node().to_owned()));
         let spawn = |task| out.spawn(task);
         let Self { command, base, ends, keepers, .. } = self;
-        match process::start(command, base, *ends, keepers, errors, &waker, &custody, spawn) {
+        match process::start(command, base, *ends, keepers, errors, &waker, &in_flight, spawn) {
             Ok(program) => {
                 self.program = Some(program);
                 Ok(())
@@ -97,14 +97,14 @@ impl Supervisor {
         unread.append(&mut self.pending);
         let Err(why) = result else {
             self.given_up = Some(Ok(()));
-            out.custody().remove(unread.len());
+            out.in_flight().remove(unread.len());
             out.decline(unread.len() as u64);
             out.finish(); // it takes no more, as `head`: the nodes that feed only this one end, too
             return Ok(());
         };
         if self.restarts == self.command.restart {
             self.given_up = Some(Err(why.clone()));
-            out.custody().remove(unread.len());
+            out.in_flight().remove(unread.len());
             out.lose(unread.len() as u64);
             let lost = match unread.len() {
                 0 => String::new(),
@@ -178,7 +178,7 @@ impl Stage for ProgramStage {
             out.decline(1); // it ended with code 0 and takes no more, as `head` does
             return Ok(());
         };
-        out.custody().add(1);
+        out.in_flight().add(1);
         let line = written(&message.payload, self.supervisor.command.reading.format);
         let kept = match &mut program.reads {
             Some(reads) => reads.put(line),

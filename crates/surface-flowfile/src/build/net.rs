@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-use bursar::flow::{Custody, Message, NodeError, NodeResult, NodeSpec, Out, Stage};
+use bursar::flow::{InFlight, Message, NodeError, NodeResult, NodeSpec, Out, Stage};
 use bursar::net::TcpStream;
 use bursar::sleep;
 use serde_json::Value;
@@ -77,7 +77,7 @@ impl Stage for TcpOut {
             address: self.address,
             slow: format!("{} does not read what it is sent", self.address).into(),
             stream: None,
-            custody: out.custody().clone(),
+            in_flight: out.in_flight().clone(),
             state: Arc::clone(&self.state),
             waker: out.waker(),
         };
@@ -88,9 +88,9 @@ impl Stage for TcpOut {
     fn on_message(&mut self, message: Message<Value>, out: &mut Out<'_, ()>) -> NodeResult {
         let gone = || NodeError::msg("the task that sends has ended; end the flow and start it again");
         let outlet = self.outlet.as_mut().ok_or_else(gone)?;
-        out.custody().add(1);
+        out.in_flight().add(1);
         outlet.put(written(&message.payload, self.format)).map_err(|_| {
-            out.custody().remove(1);
+            out.in_flight().remove(1);
             gone()
         })
     }
@@ -124,7 +124,7 @@ struct Sending {
     /// What it waits for if the peer does not read.
     slow: Arc<str>,
     stream: Option<TcpStream>,
-    custody: Custody,
+    in_flight: InFlight,
     state: Arc<Mutex<SendState>>,
     waker: Waker,
 }
@@ -141,14 +141,14 @@ impl Sending {
                     self.state.lock().unwrap_or_else(PoisonError::into_inner).outage = Some(outage);
                     self.waker.wake_by_ref();
                 }
-                self.custody.waits_for(Some(format!(
+                self.in_flight.waits_for(Some(format!(
                     "it cannot send to {address}: {error}; it is tried again every few seconds"
                 )));
                 sleep(pause);
                 pause = (pause * 2).min(BACKOFF.1);
             }
-            self.custody.waits_for(None);
-            self.custody.remove(1);
+            self.in_flight.waits_for(None);
+            self.in_flight.remove(1);
         }
         self.state.lock().unwrap_or_else(PoisonError::into_inner).is_over = true;
         self.waker.wake_by_ref();
@@ -160,7 +160,7 @@ impl Sending {
             Some(stream) => stream,
             None => TcpStream::connect(self.address)?,
         };
-        self.custody.may_wait_for(&self.slow);
+        self.in_flight.may_wait_for(&self.slow);
         stream.write_all(line.as_bytes())?;
         self.stream = Some(stream);
         Ok(())

@@ -22,7 +22,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use async_io::Async;
-use bursar::flow::Custody;
+use bursar::flow::InFlight;
 use bursar::{Receiver, Sender, channel, shield};
 use mech_process::{Handle, How, Launch, Report, Streams};
 
@@ -181,7 +181,7 @@ pub(crate) fn start(
     keepers: &KeeperPool,
     errors: Option<(Arc<Stderr>, String)>,
     waker: &Waker,
-    custody: &Custody,
+    in_flight: &InFlight,
     mut spawn: impl FnMut(Box<dyn FnOnce() + Send>),
 ) -> Result<Program, String> {
     let program = command.argv.first().ok_or("the command names no program")?;
@@ -221,7 +221,7 @@ pub(crate) fn start(
         let left = Arc::new(Mutex::new(None));
         unread = Some(Arc::clone(&left));
         // Its end wakes the node, after the unread lines were stored.
-        let writer = StdinWriter::new(pipe, drain, gone, custody.clone(), left);
+        let writer = StdinWriter::new(pipe, drain, gone, in_flight.clone(), left);
         spawn(Box::new(move || writer.write_all()));
         outlet
     });

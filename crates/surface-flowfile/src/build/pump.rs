@@ -17,7 +17,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use async_io::Async;
-use bursar::flow::{Custody, NodeError, NotUtf8};
+use bursar::flow::{InFlight, NodeError, NotUtf8};
 use bursar::{Receiver, block_on, shield, timeout, unblock};
 
 use super::line::Messages;
@@ -164,7 +164,7 @@ pub(crate) struct StdinWriter {
     drain: Drain,
     gone: Receiver<()>,
     unread: Unread,
-    custody: Custody,
+    in_flight: InFlight,
     left: Arc<Mutex<Option<VecDeque<String>>>>,
     /// Something may have been written.
     has_begun: bool,
@@ -175,19 +175,19 @@ impl StdinWriter {
         pipe: Async<File>,
         drain: Drain,
         gone: Receiver<()>,
-        custody: Custody,
+        in_flight: InFlight,
         left: Arc<Mutex<Option<VecDeque<String>>>>,
     ) -> Self {
         let unread = Unread::of(&pipe);
-        Self { pipe: Some(pipe), drain, gone, unread, custody, left, has_begun: false }
+        Self { pipe: Some(pipe), drain, gone, unread, in_flight, left, has_begun: false }
     }
 
     /// Writes all lines until the node closes the channel, or the program reads no more.
     pub(crate) fn write_all(mut self) {
         self.has_begun = true;
-        let Self { pipe, drain, gone, unread, custody, .. } = &mut self;
+        let Self { pipe, drain, gone, unread, in_flight, .. } = &mut self;
         let Some(pipe) = pipe else { return };
-        if !write_lines(pipe, drain, gone, unread, custody) {
+        if !write_lines(pipe, drain, gone, unread, in_flight) {
             let _ = self.gone.recv(); // the program may run on without reading; its input stays open until it ends
         }
     }
@@ -204,25 +204,31 @@ impl Drop for StdinWriter {
         // Without `/proc` a closed pipe cannot be examined.
         let in_pipe = looks.as_ref().map_or(0, unread::in_pipe);
         let mut left = self.unread.left(in_pipe);
-        self.custody.add(left.len()); // they were counted as gone when they were written
+        self.in_flight.add(left.len()); // they were counted as gone when they were written
         left.extend(self.drain.close());
         *self.left.lock().unwrap_or_else(PoisonError::into_inner) = Some(left);
     }
 }
 
 /// Whether all lines were written.
-fn write_lines(pipe: &Async<File>, drain: &Drain, gone: &Receiver<()>, unread: &mut Unread, custody: &Custody) -> bool {
+fn write_lines(
+    pipe: &Async<File>,
+    drain: &Drain,
+    gone: &Receiver<()>,
+    unread: &mut Unread,
+    in_flight: &InFlight,
+) -> bool {
     let mut buffer = String::new();
     while let Some(line) = drain.next() {
         buffer.push_str(&line);
         unread.will_write(line);
-        custody.remove(1);
+        in_flight.remove(1);
         while buffer.len() < WRITE_BYTES
             && let Some(line) = drain.more()
         {
             buffer.push_str(&line);
             unread.will_write(line);
-            custody.remove(1);
+            in_flight.remove(1);
         }
         let mut bytes = buffer.as_bytes();
         while !bytes.is_empty() {

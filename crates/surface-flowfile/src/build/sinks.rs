@@ -118,7 +118,7 @@ impl Writer {
         }
         self.buffer.drain(..whole);
         self.ends.iter_mut().for_each(|end| *end -= whole);
-        out.custody().set(self.ends.len());
+        out.in_flight().set(self.ends.len());
         result.map_err(|error| self.cannot_write(&error))
     }
 }
@@ -189,11 +189,11 @@ impl Stage for Writer {
             if result.is_err() && self.ends.pop_back().is_some() {
                 // The message fails, and the policy of the node applies to it; the lines before it stay.
                 self.buffer.truncate(self.ends.back().copied().unwrap_or(0));
-                out.custody().set(self.ends.len());
+                out.in_flight().set(self.ends.len());
             }
             return result;
         }
-        out.custody().set(self.ends.len());
+        out.in_flight().set(self.ends.len());
         if !self.due {
             self.due = true;
             out.tick_at(out.now() + FLUSH_INTERVAL);

@@ -210,7 +210,7 @@ pub(crate) fn batcher(size: usize, within: Option<Duration>) -> NodeSpec {
 impl Batches {
     fn send(&mut self, out: &mut Out<'_, Value>) {
         self.due = None;
-        out.custody().set(0);
+        out.in_flight().set(0);
         if !self.list.is_empty() {
             out.emit(Value::Array(std::mem::take(&mut self.list)));
         }
@@ -223,7 +223,7 @@ impl Stage for Batches {
 
     fn on_message(&mut self, message: Message<Value>, out: &mut Out<'_, Value>) -> NodeResult {
         self.list.push(message.payload);
-        out.custody().set(self.list.len());
+        out.in_flight().set(self.list.len());
         if self.list.len() >= self.size {
             self.send(out);
         } else if self.due.is_none()

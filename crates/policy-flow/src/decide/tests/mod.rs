@@ -1,4 +1,6 @@
 //! The decisions alone, without messages or threads.
+//!
+//! Room: tests.
 
 use std::time::Duration;
 
@@ -7,7 +9,7 @@ use test_support::Dice;
 use super::*;
 use crate::policy::Band;
 
-/// Nodes in a row, the first a source, each with a batch of 4; and edges from one to the next.
+/// Nodes in a row, the first a source, each with a batch of 4, and an edge from each to the next.
 fn chain(nodes: u32) -> Core {
     let facts = (0..nodes).map(|node| facts(node, node == 0)).collect();
     let edges = (1..nodes).map(|node| edge(node - 1, node, Band::Normal)).collect();
@@ -56,16 +58,16 @@ fn what_comes_while_a_node_has_its_turn_is_kept() {
 }
 
 #[test]
-fn room_that_came_before_it_was_told_to_be_missing_is_not_forgotten() {
+fn room_that_came_before_the_report_of_a_blocked_turn_is_not_forgotten() {
     let mut core = chain(2);
     let source = turn(&mut core);
     core.roomy(0);
     core.report(source, &Outcome { blocked: true, unsent: true, ..more() }, &Log::default());
-    assert_eq!(turn(&mut core).node, 0, "it would wait for a signal that has been given");
+    assert_eq!(turn(&mut core).node, 0, "it would wait for a signal that was sent already");
 }
 
 #[test]
-fn a_node_that_waits_for_room_is_not_looked_at_before_there_is_some() {
+fn a_node_that_waits_for_room_has_no_turn_before_there_is_some() {
     let mut core = chain(2);
     let source = turn(&mut core);
     core.report(source, &Outcome { blocked: true, ..more() }, &Log::default());
@@ -75,7 +77,7 @@ fn a_node_that_waits_for_room_is_not_looked_at_before_there_is_some() {
 }
 
 #[test]
-fn edges_that_were_not_come_to_keep_their_place_and_served_ones_go_behind() {
+fn edges_that_were_not_served_keep_their_position_and_served_ones_go_to_the_back() {
     let nodes = (0..4).map(|node| facts(node, node < 3)).collect();
     let edges = (0..3).map(|from| edge(from, 3, Band::Normal)).collect();
     let mut core = started(Core::new(nodes, edges, &[0, 1, 2, 3], [4, 2, 1]), 4);
@@ -85,12 +87,12 @@ fn edges_that_were_not_come_to_keep_their_place_and_served_ones_go_behind() {
         core.report(source, &idle, &log(&[source.node], &[]));
     }
     let first = turn(&mut core);
-    assert_eq!((first.work, first.also.edges()), (Work::Serve(0), &[1, 2][..]));
-    core.report(first, &Outcome { more: true, also: 1, ..Outcome::default() }, &log(&[1], &[]));
+    assert_eq!((first.work, first.extra.edges()), (Work::Serve(0), &[1, 2][..]));
+    core.report(first, &Outcome { more: true, extra_served: 1, ..Outcome::default() }, &log(&[1], &[]));
     let second = turn(&mut core);
     let order: Vec<u32> = std::iter::once(second.work)
         .map(|work| if let Work::Serve(edge) = work { edge } else { panic!("{work:?}") })
-        .chain(second.also.edges().iter().copied())
+        .chain(second.extra.edges().iter().copied())
         .collect();
     assert_eq!(order, [2, 1, 0]);
 }
@@ -128,7 +130,7 @@ fn the_end_goes_down_the_chain_behind_the_last_message() {
     let mut seen = Vec::new();
     while let Pick::Turn(turn) = core.pick(Time::START) {
         seen.push((turn.node, turn.work));
-        // The middle one passes on what it got.
+        // The middle one forwards what it got.
         let filled: &[u32] = if turn == (Turn { node: 1, work: Work::Serve(0), ..turn }) { &[1] } else { &[] };
         core.report(turn, &Outcome::default(), &log(filled, &[]));
     }
@@ -138,7 +140,7 @@ fn the_end_goes_down_the_chain_behind_the_last_message() {
 }
 
 #[test]
-fn what_an_edge_is_in_another_band_counts_from_the_next_turn_on() {
+fn a_new_band_of_an_edge_counts_from_the_next_turn_on() {
     let nodes = (0..3).map(|node| facts(node, node == 0)).collect();
     let edges = vec![edge(0, 1, Band::Normal), edge(0, 2, Band::Normal)];
     let mut core = started(Core::new(nodes, edges, &[0, 1, 2], [4, 2, 1]), 3);
@@ -178,7 +180,7 @@ fn on_any_number_of_workers_one_turn_of_others_at_most_begins_before_control_has
                 }
                 let done = running.swap_remove(dice.below(running.len() as u64) as usize);
                 core.report(done, &more(), &Log::default());
-                // Control comes at any moment, while other turns are being given; a node that has its turn is told after it.
+                // Control comes at any moment, while other turns are being given; a node that has its turn gets the signal after it.
                 if !waits && running.iter().all(|turn| turn.node != 7) && dice.below(5) == 0 {
                     core.filled(0);
                     (waits, begun) = (true, 0);

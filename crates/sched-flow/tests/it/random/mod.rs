@@ -99,8 +99,8 @@ fn check(plan: &Plan, ran: &Ran, in_virtual_time: bool) {
     assert_eq!(starts.len(), plan.nodes.len(), "not everybody was started");
     assert!(starts.iter().rev().eq(stops.iter()), "started {starts:?}, stopped {stops:?}");
     let place = |node| starts.iter().position(|other| *other == node).unwrap();
-    let circles = plan.edges.iter().any(|edge| !edge.forwards);
-    for edge in plan.edges.iter().filter(|edge| matches!(edge.policy, Policy::Block | Policy::Coalesce) || !circles) {
+    let cycles = plan.edges.iter().any(|edge| !edge.forwards);
+    for edge in plan.edges.iter().filter(|edge| matches!(edge.policy, Policy::Block | Policy::Coalesce) || !cycles) {
         assert!(place(edge.from) < place(edge.to), "{} starts after {}", plan.id(edge.from), plan.id(edge.to));
     }
     check_turns(stats);
@@ -108,7 +108,7 @@ fn check(plan: &Plan, ran: &Ran, in_virtual_time: bool) {
     if plan.stop_now_at.is_some() {
         return;
     }
-    // Whoever was told to pause by a switch that was shut down before it said `Resume` stands still.
+    // A node stays paused if the switch that paused it was shut down before it sent `Resume`.
     let shut = *record.shut.lock().unwrap();
     if let Some(shut) = shut {
         if in_virtual_time {
@@ -122,7 +122,7 @@ fn check(plan: &Plan, ran: &Ran, in_virtual_time: bool) {
     assert!(ended.drained, "something was left");
     for (at, node) in plan.nodes.iter().enumerate() {
         if matches!(node.kind, Kind::Relay(_)) && !node.breaks {
-            assert_eq!(record.lives[at].ended.load(SeqCst), 1, "{} was not told of the end", plan.id(at));
+            assert_eq!(record.lives[at].ended.load(SeqCst), 1, "`on_end` of {} was not called", plan.id(at));
         }
     }
     let forsaken = forsaken(plan);
@@ -131,8 +131,8 @@ fn check(plan: &Plan, ran: &Ran, in_virtual_time: bool) {
         let emitted = record.lives[plan_edge.from].emitted[plan_edge.output].load(SeqCst);
         assert_eq!(edge.put, emitted, "not everything that was emitted reached {edge:?}");
         assert_eq!(edge.depth, 0, "{edge:?}");
-        // Inside a circle, what one says at its end is not heard by those that ended before.
-        let heard = edge.policy == Policy::Block || !circles;
+        // In a cycle, what a node emits at its end does not reach the nodes that ended before.
+        let heard = edge.policy == Policy::Block || !cycles;
         if heard && !forsaken[plan_edge.to] {
             match edge.policy {
                 Policy::Block => assert_eq!(edge.delivered, edge.put, "{edge:?}"),
@@ -157,7 +157,7 @@ fn forsaken(plan: &Plan) -> Vec<bool> {
     }
 }
 
-/// Nobody spins: each turn has a reason.
+/// No worker spins: each turn has a reason.
 fn check_turns(stats: &Stats) {
     for node in &stats.nodes {
         let blocked: u64 = stats.edges.iter().map(|edge| edge.blocked_times).sum();
@@ -176,8 +176,8 @@ fn one(seed: u64, mode: Mode) {
     let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check(&plan, &ran, mode == Mode::Virtual)));
     if !wrongs.is_empty() || checked.is_err() {
         println!("{plan:#?}\n{:#?}", ran.stats);
-        let told = checked.err().and_then(|panic| panic.downcast::<String>().ok());
-        panic!("seed {seed}: {wrongs:#?} {}", told.unwrap_or_default());
+        let message = checked.err().and_then(|panic| panic.downcast::<String>().ok());
+        panic!("seed {seed}: {wrongs:#?} {}", message.unwrap_or_default());
     }
     if !matches!(mode, Mode::Real(_)) && seed.is_multiple_of(10) {
         let again = run(&plan, &dice, mode);

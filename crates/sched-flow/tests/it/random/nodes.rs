@@ -1,4 +1,4 @@
-//! Nodes that behave as they were told by chance, and watch what comes.
+//! Nodes with random behaviour, which check what comes.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -51,7 +51,7 @@ pub(crate) struct Manner {
     /// Closed for so long after each message.
     pub(crate) throttle: Option<Duration>,
     pub(crate) hold: Hold,
-    /// So many new messages when it has a tick that nobody else asked for.
+    /// The number of new messages at a tick of its own.
     pub(crate) fresh: u32,
     pub(crate) at_end: u64,
 }

@@ -1,4 +1,4 @@
-//! A random graph: who, how, and along which edges.
+//! A random graph: nodes, settings and edges.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -35,7 +35,7 @@ pub(crate) struct NodePlan {
     /// It is alone in a graph of its own.
     pub(crate) wrapped: bool,
     /// Its dead letters are collected.
-    grave: Option<usize>,
+    dead_letters: Option<usize>,
 }
 
 #[derive(Debug, Clone)]
@@ -59,7 +59,7 @@ pub(crate) struct Plan {
     pub(crate) shutdown_at: Option<u64>,
     pub(crate) shutdown_before: bool,
     pub(crate) stop_now_at: Option<u64>,
-    /// At which call which node is told to end.
+    /// At which call which node is ended.
     pub(crate) end_at: Option<(u64, usize)>,
     pub(crate) batch: u32,
     order: Vec<usize>,
@@ -111,7 +111,7 @@ impl Plan {
                 band: dice.one_of(&[Band::Normal, Band::Normal, Band::High, Band::Control]),
                 cadence: dice.chance(20).then(|| Duration::from_micros(700)),
                 wrapped: !source && dice.chance(20),
-                grave: dice.chance(50).then(|| 1 + dice.below(3) as usize),
+                dead_letters: dice.chance(50).then(|| 1 + dice.below(3) as usize),
             });
         }
         let mut edges = Vec::new();
@@ -137,7 +137,7 @@ impl Plan {
         };
         let any = [Policy::Block, Policy::Block, Policy::Block, Policy::Drop, Policy::Latest, Policy::Coalesce];
         for to in springs..springs + relays {
-            // A source feeds everybody who has nobody else.
+            // A source feeds all nodes without another input.
             let first = dice.below(springs as u64) as usize;
             join(dice, first, to, &any);
             for _ in 0..dice.below(3) {
@@ -200,7 +200,8 @@ impl Plan {
         for &at in &self.order {
             let node = &self.nodes[at];
             let spec = self.spec(at, record, wakes);
-            let buries = format!("{:?}", node.on_error).contains("DeadLetter") && matches!(node.kind, Kind::Relay(_));
+            let has_dead_letters =
+                format!("{:?}", node.on_error).contains("DeadLetter") && matches!(node.kind, Kind::Relay(_));
             let entry = if let (true, Kind::Relay(manner)) = (node.wrapped, &node.kind) {
                 let mut inner = Graph::new("inner");
                 let entry = inner.add(format!("n{at}"), spec);
@@ -209,16 +210,17 @@ impl Plan {
                 for port in ["out", "alt"].iter().take(manner.outputs) {
                     inner.expose_output(*port, entry.out(*port));
                 }
-                if buries {
+                if has_dead_letters {
                     inner.expose_output("dead", entry.out("dead"));
                 }
                 graph.add_graph(format!("g{at}"), inner)
             } else {
                 graph.add(format!("n{at}"), spec)
             };
-            if let (true, Some(capacity)) = (buries, node.grave) {
-                let grave = graph.add(format!("grave{at}"), sink(|letter: DeadLetter<Tag>| assert!(letter.tries > 0)));
-                graph.connect(entry.out("dead"), &grave).capacity(capacity);
+            if let (true, Some(capacity)) = (has_dead_letters, node.dead_letters) {
+                let dead_letters =
+                    graph.add(format!("dead_letters{at}"), sink(|letter: DeadLetter<Tag>| assert!(letter.tries > 0)));
+                graph.connect(entry.out("dead"), &dead_letters).capacity(capacity);
             }
             refs.insert(at, entry);
         }

@@ -1,4 +1,4 @@
-//! What is seen while a random flow runs, and who meddles with it.
+//! A record of a random flow while it runs, and random interventions.
 
 use std::{
     collections::BTreeMap,
@@ -40,9 +40,9 @@ pub(crate) struct Record {
     pub(crate) edges: Vec<Known>,
     pub(crate) starts: Mutex<Vec<usize>>,
     pub(crate) stops: Mutex<Vec<usize>>,
-    /// Nobody may be paused any more.
+    /// No node may be paused any more.
     calm: Mutex<bool>,
-    /// At which call somebody asks for a shutdown, or stops everything.
+    /// The call at which the flow is shut down or stopped.
     pub(crate) shutdown_at: Option<u64>,
     pub(crate) stop_now_at: Option<u64>,
     pub(crate) end_at: Option<(u64, usize)>,
@@ -110,7 +110,7 @@ impl Record {
         self.dice.below(sides)
     }
 
-    /// Whoever has this may use the handle, where a task may be interrupted: others give way meanwhile.
+    /// The permission to use the handle, where a task may be interrupted: others wait meanwhile.
     fn calm(&self) -> MutexGuard<'_, bool> {
         loop {
             if let Ok(calm) = self.calm.try_lock() {
@@ -170,7 +170,7 @@ impl Record {
         self.handle().shutdown();
     }
 
-    /// Everybody goes on; and if it is the last time, nobody may be paused later.
+    /// Resumes all nodes; and if it is the last time, no node may be paused later.
     pub(crate) fn resume_all(&self, last: bool) {
         let mut calm = self.calm();
         *calm |= last;

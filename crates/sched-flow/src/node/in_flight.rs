@@ -1,9 +1,11 @@
-//! What a node has in its hands between two calls, told where anybody may look.
+//! Messages in flight: those that a node took and has not finished with.
 //!
-//! Room: mechanism of the crate. Shared by a node, its tasks and the statistics.
+//! Room: driver. Knows counters; knows nothing of payloads.
+//!
+//! A node, its tasks and the statistics share it.
 //!
 //! # Invariant
-//! A message that a node took is in its custody, or came to an end that is counted. What is left in the custody of a node when its tasks have ended is lost, and counted so.
+//! A message that a node took is in flight, or it is counted as handled, failed, unwanted or lost. A message that is still in flight when the tasks of the node have ended is lost.
 
 use std::sync::{
     Arc, Mutex, PoisonError,
@@ -11,10 +13,10 @@ use std::sync::{
 };
 use std::time::{Duration, Instant};
 
-/// Messages that a node took and has not finished with. A node that keeps messages, or gives them to a task, says so here; what is left when the flow is over, and the
+/// The messages in flight of a node: those that it took and has not finished with. A node that keeps messages, or gives them to a task, counts them here. What is left when the flow is over, and the
 /// tasks of the node have ended, counts as [lost](crate::NodeStats::lost).
 ///
-/// Clones are the same custody, and may be used on any thread.
+/// Clones share one count, and may be used on any thread.
 ///
 /// ```
 /// use bursar::flow::{Harness, Message, NodeResult, NodeSpec, Out, Stage};
@@ -28,14 +30,14 @@ use std::time::{Duration, Instant};
 ///
 ///     fn on_message(&mut self, message: Message<u32>, out: &mut Out<'_, u32>) -> NodeResult {
 ///         self.0.push(message.payload);
-///         out.custody().set(self.0.len());
+///         out.in_flight().set(self.0.len());
 ///         Ok(())
 ///     }
 /// }
 /// # let _ = Harness::new(NodeSpec::stage(Keeps(Vec::new())));
 /// ```
 #[derive(Debug, Clone, Default)]
-pub struct Custody(Arc<Inner>);
+pub struct InFlight(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -50,41 +52,41 @@ struct Inner {
 #[derive(Debug)]
 struct Wait {
     what: Arc<str>,
-    /// If it may be over in a moment: then it is told only after [`SLOW`].
+    /// When it began, if it may be short: then it is shown only after [`SLOW`].
     since: Option<Instant>,
 }
 
-/// What takes no longer than this is no wait that anybody wants to hear of.
+/// A shorter wait is not shown.
 const SLOW: Duration = Duration::from_millis(100);
 
-impl Custody {
-    /// So many messages more.
+impl InFlight {
+    /// Adds messages.
     pub fn add(&self, messages: usize) {
         self.0.held.fetch_add(messages as u64, Relaxed);
     }
 
-    /// So many came to their end.
+    /// Removes messages that are finished.
     pub fn remove(&self, messages: usize) {
-        // A clone of another thread may not have added them yet: the sum is right when both have.
+        // A clone on another thread may not have added them yet. The sum is right when both are done.
         self.0.held.fetch_sub(messages as u64, Relaxed);
     }
 
-    /// So many, whatever was said before: for a node that alone has them.
+    /// Sets the number, for a node that has all of them itself.
     pub fn set(&self, messages: usize) {
         self.0.held.store(messages as u64, Relaxed);
     }
 
-    /// How many there are.
+    /// How many messages are in flight.
     pub fn held(&self) -> u64 {
         (self.0.held.load(Relaxed) as i64).max(0) as u64
     }
 
-    /// What the node waits for outside the graph, in words, for [`Handle::why`](crate::Handle::why): "127.0.0.1:7000 refuses the connection". None if it waits for nothing there.
+    /// Sets what the node waits for outside the graph, for [`Handle::why`](crate::Handle::why): "127.0.0.1:7000 refuses the connection". None if it waits for nothing there.
     pub fn waits_for(&self, what: Option<String>) {
         self.set_wait(what.map(|what| Wait { what: what.into(), since: None }));
     }
 
-    /// The same for something that is mostly over at once: it is told only if it takes a tenth of a second.
+    /// The same for a wait that is mostly short: it is shown only after a tenth of a second.
     pub fn may_wait_for(&self, what: &Arc<str>) {
         self.set_wait(Some(Wait { what: Arc::clone(what), since: Some(Instant::now()) }));
     }
@@ -95,11 +97,11 @@ impl Custody {
 
     pub(crate) fn waited_for(&self) -> Option<String> {
         let wait = self.0.waits_for.lock().unwrap_or_else(PoisonError::into_inner);
-        let told = wait.as_ref().filter(|wait| wait.since.is_none_or(|since| since.elapsed() >= SLOW));
-        told.map(|wait| wait.what.to_string())
+        let shown = wait.as_ref().filter(|wait| wait.since.is_none_or(|since| since.elapsed() >= SLOW));
+        shown.map(|wait| wait.what.to_string())
     }
 
-    /// All that is left; nothing is, after that.
+    /// Takes all that is left.
     pub(crate) fn take(&self) -> u64 {
         (self.0.held.swap(0, Relaxed) as i64).max(0) as u64
     }

@@ -1,28 +1,28 @@
-//! What a turn has to say, besides how it ended.
+//! What a turn reports besides its outcome: signals, counts, and requests of the node.
 //!
-//! Room: decisions. Values only.
+//! Room: values.
 
 use alloc::{sync::Arc, vec::Vec};
 
 use crate::time::Time;
 
-/// What a source has to say after it was asked for messages.
+/// The answer of a source that was asked for messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Produced {
     /// There may be more: ask again.
     More,
-    /// Nothing now: ask again after a tick or a wake.
+    /// No messages now: ask again after a tick or a wake.
     Idle,
-    /// That was all.
+    /// The stream has ended.
     End,
 }
 
-/// What the scheduler must learn of a turn.
+/// What a turn reports to the scheduler.
 #[derive(Debug, Default)]
 pub struct Log {
-    /// Edges that have something now, and had not.
+    /// Edges that were empty and have messages.
     pub filled: Vec<u32>,
-    /// Edges that have room now, for a producer that waits.
+    /// Edges that have room for a producer that waits.
     pub roomy: Vec<u32>,
     /// Messages that were emitted.
     pub emitted: u64,
@@ -32,24 +32,24 @@ pub struct Log {
     pub errors: u64,
     /// Failed messages that are tried again.
     pub retries: u64,
-    /// Messages that the node took and that came to nothing.
+    /// Messages that the node took and lost.
     pub lost: u64,
-    /// The node asks for the end of the whole flow.
+    /// The node asks the whole flow to shut down.
     pub shutdown: bool,
-    /// The node wants no more input.
+    /// The node takes no more input.
     pub finish: bool,
     /// `on_tick` was called.
     pub ticked: bool,
-    /// The node asks for a tick then.
+    /// The node asks for a tick at this time.
     pub tick_at: Option<Time>,
-    /// What the node failed with last.
+    /// The last error of the node.
     pub last_error: Option<Arc<str>>,
-    /// What it failed with for good: the first cause.
+    /// Why it failed for good: the first cause.
     pub failure: Option<Arc<str>>,
 }
 
 impl Log {
-    /// The last error was for good.
+    /// Marks the last error as the failure for good.
     #[cold]
     pub fn fail_for_good(&mut self) {
         if self.failure.is_none() {
@@ -57,7 +57,7 @@ impl Log {
         }
     }
 
-    /// As new, with its memory kept.
+    /// Empties it, and keeps its memory.
     pub fn clear(&mut self) {
         self.filled.clear();
         self.roomy.clear();
