@@ -1,0 +1,3 @@
+//! What holds of the decisions of `policy-cpu`, seen from outside.
+
+mod definition;
