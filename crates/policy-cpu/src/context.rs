@@ -88,6 +88,16 @@ pub(crate) enum Notice {
     Waiting { next: Option<u32> },
 }
 
+impl Notice {
+    /// Takes the notice; returns the context whose notice comes next.
+    pub(crate) fn take(&mut self) -> Option<u32> {
+        match core::mem::replace(self, Notice::None) {
+            Notice::None => None,
+            Notice::Waiting { next } => next,
+        }
+    }
+}
+
 impl Context {
     pub(crate) fn new(spec: ContextSpec, now: Nanos) -> Self {
         let refills = Refills::new(spec.budget, spec.period, now);

@@ -35,6 +35,30 @@ impl CpuSet {
         self.0[(cpu / 64) as usize] |= 1 << (cpu % 64);
     }
 
+    /// Adds a CPU, or takes it out.
+    pub const fn set(&mut self, cpu: u32, is_in: bool) {
+        self.insert(cpu);
+        if !is_in {
+            self.0[(cpu / 64) as usize] &= !(1 << (cpu % 64));
+        }
+    }
+
+    /// The first CPU that is not below `from`; else the first of all.
+    pub fn next_from(&self, from: u32) -> Option<u32> {
+        let after = |start: u32| {
+            let mut word = start / 64;
+            let mut bits = self.0.get(word as usize)? & (u64::MAX << (start % 64));
+            loop {
+                if bits != 0 {
+                    return Some(word * 64 + bits.trailing_zeros());
+                }
+                word += 1;
+                bits = *self.0.get(word as usize)?;
+            }
+        };
+        after(from).or_else(|| after(0))
+    }
+
     /// Whether it has the CPU.
     pub const fn contains(&self, cpu: u32) -> bool {
         cpu < CPUS_MAX && self.0[(cpu / 64) as usize] & 1 << (cpu % 64) != 0
@@ -132,5 +156,9 @@ mod tests {
         assert_eq!(low.or(high), CpuSet::first(6));
         assert_eq!(low.without(high), CpuSet::first(2));
         assert!(!low.contains(300));
+        let some: CpuSet = [3, 70, 200].into_iter().collect();
+        let next: std::vec::Vec<_> = [0, 3, 4, 71, 201, 255].map(|from| some.next_from(from).unwrap()).into();
+        assert_eq!(next, [3, 3, 70, 200, 3, 3]);
+        assert_eq!(CpuSet::NONE.next_from(9), None);
     }
 }

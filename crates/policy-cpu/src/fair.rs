@@ -67,6 +67,16 @@ impl FairState {
         self.slice = slice;
     }
 
+    /// Another weight, while it is in no queue.
+    pub(crate) const fn set_weight(&mut self, weight: Weight) {
+        self.weight = weight;
+    }
+
+    /// Asks for the next slice before this one is served: its deadline moves behind those of others.
+    pub(crate) const fn ask_again(&mut self) {
+        self.deadline = self.deadline.plus(self.weight.virtual_length(self.slice));
+    }
+
     /// How long it may run until its slice is served.
     pub const fn left_of_slice(&self) -> Nanos {
         self.weight.real_length(self.deadline.since(self.runtime))
@@ -189,6 +199,14 @@ impl FairCore {
         debug_assert!(picked.is_some() || self.tree.len() == 0, "no entity of {} is eligible", self.tree.len());
         self.current = picked;
         picked
+    }
+
+    /// Adds an entity that runs at once, without being picked. No entity may be running.
+    pub(crate) fn join_running(&mut self, pool: &mut Pool, entity: u32, state: &mut FairState) {
+        assert!(self.current.is_none(), "an entity runs; put it back or let it leave");
+        self.join(pool, entity, state);
+        self.tree.remove(pool, entity);
+        self.current = Some(entity);
     }
 
     /// Which entity [`pick`](Self::pick) would choose, if the one that runs were not here.

@@ -315,6 +315,11 @@ impl Tree {
         Some(at)
     }
 
+    /// The earliest deadline of all.
+    pub(crate) fn first_deadline(&self, pool: &Pool) -> Option<VirtualTime> {
+        (self.root != NONE).then(|| pool.nodes[self.root as usize].entries[0].deadline)
+    }
+
     fn position_within(&self, pool: &Pool, node: u32, limit: VirtualTime) -> Option<usize> {
         let found = pool.nodes[node as usize].entries().iter().position(|entry| !limit.is_before(entry.runtime));
         debug_assert!(found.is_some() || node == self.root, "a parent promised an entity that its child has not");
