@@ -97,8 +97,18 @@ impl CpuSet {
 
     /// The CPUs, in order.
     pub fn iter(&self) -> impl Iterator<Item = u32> + use<> {
-        let words = self.0;
-        (0..CPUS_MAX).filter(move |cpu| words[(cpu / 64) as usize] & 1 << (cpu % 64) != 0)
+        let (mut words, mut at) = (self.0, 0);
+        core::iter::from_fn(move || {
+            while let Some(bits) = words.get_mut(at) {
+                if *bits != 0 {
+                    let low = bits.trailing_zeros();
+                    *bits &= *bits - 1;
+                    return Some(at as u32 * 64 + low);
+                }
+                at += 1;
+            }
+            None
+        })
     }
 }
 

@@ -87,7 +87,7 @@ fn stretched(weight: i128, real: Nanos) -> i128 {
 
 /// One random history on both; panics where they differ.
 fn compare(seed: u64, steps: u32) {
-    let mut dice = Dice::new(seed);
+    let dice = Dice::new(seed);
     let count = [1, 2, 3, 5, 8, 20, 60][dice.below(7) as usize];
     // Near the wrap-around, too.
     let start = [0, u64::MAX - 1_000_000, 1 << 63, u64::MAX / 3][dice.below(4) as usize];
