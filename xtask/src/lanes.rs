@@ -230,7 +230,7 @@ pub(crate) fn aarch64() -> Result<(), String> {
 // ---- no system ----
 
 /// Crates that are built without `std`: values and decisions.
-const BARE: &[&str] = &["vocab", "policy-flow", "policy-jobs"];
+const BARE: &[&str] = &["vocab", "policy-cpu", "policy-flow", "policy-jobs"];
 
 /// One that uses `std`, and nothing else that these do not.
 const NOT_BARE: &str = "policy-admission";

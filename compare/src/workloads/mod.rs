@@ -13,6 +13,7 @@ mod jobs;
 mod park_fibers;
 mod park_futures;
 mod peers;
+mod pick;
 mod pingpong;
 mod reach;
 mod scale;
@@ -52,6 +53,7 @@ pub const ALL: &[Workload] = &[
     Workload { name: park_futures::NAME, about: "memory of 1 M parked futures", run: park_futures::run },
     Workload { name: steal::NAME, about: "publish to start on an idle worker", run: steal::run },
     Workload { name: scale::NAME, about: "2 workers over 1, CPU-bound", run: scale::run },
+    Workload { name: pick::NAME, about: "EEVDF: choose of n and queue again", run: pick::run },
     Workload { name: budgets::NAME, about: "spawn with budgets and capabilities", run: budgets::run },
     Workload { name: budgeted::NAME, about: "tight loops with yield checks", run: budgeted::run },
     Workload { name: dag::NAME, about: "a graph of 1 M empty jobs, 3 needs each", run: dag::run },

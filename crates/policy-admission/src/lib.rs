@@ -39,6 +39,7 @@
 mod arena;
 mod audit;
 mod cap;
+pub mod cpu;
 mod error;
 mod grant;
 mod id;

@@ -1,0 +1,174 @@
+//! Sets of CPUs.
+//!
+//! Room: values.
+
+use core::fmt;
+
+/// The most CPUs of a machine.
+pub const CPUS_MAX: u32 = 256;
+
+/// A set of CPUs.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct CpuSet([u64; (CPUS_MAX / 64) as usize]);
+
+impl CpuSet {
+    /// No CPU.
+    pub const NONE: CpuSet = CpuSet([0; (CPUS_MAX / 64) as usize]);
+    /// Every CPU that a machine may have.
+    pub const ALL: CpuSet = CpuSet([u64::MAX; (CPUS_MAX / 64) as usize]);
+
+    /// One CPU.
+    pub const fn one(cpu: u32) -> CpuSet {
+        let mut set = CpuSet::NONE;
+        set.insert(cpu);
+        set
+    }
+
+    /// The first so many CPUs.
+    pub fn first(count: u32) -> CpuSet {
+        (0..count).collect()
+    }
+
+    /// Adds a CPU.
+    pub const fn insert(&mut self, cpu: u32) {
+        assert!(cpu < CPUS_MAX, "there are at most 256 CPUs");
+        self.0[(cpu / 64) as usize] |= 1 << (cpu % 64);
+    }
+
+    /// Adds a CPU, or takes it out.
+    pub const fn set(&mut self, cpu: u32, is_in: bool) {
+        self.insert(cpu);
+        if !is_in {
+            self.0[(cpu / 64) as usize] &= !(1 << (cpu % 64));
+        }
+    }
+
+    /// The first CPU that is not below `from`; else the first of all.
+    pub fn next_from(&self, from: u32) -> Option<u32> {
+        let after = |start: u32| {
+            let mut word = start / 64;
+            let mut bits = self.0.get(word as usize)? & (u64::MAX << (start % 64));
+            loop {
+                if bits != 0 {
+                    return Some(word * 64 + bits.trailing_zeros());
+                }
+                word += 1;
+                bits = *self.0.get(word as usize)?;
+            }
+        };
+        after(from).or_else(|| after(0))
+    }
+
+    /// Whether it has the CPU.
+    pub const fn contains(&self, cpu: u32) -> bool {
+        cpu < CPUS_MAX && self.0[(cpu / 64) as usize] & 1 << (cpu % 64) != 0
+    }
+
+    /// How many it has.
+    pub fn len(&self) -> u32 {
+        self.0.iter().map(|word| word.count_ones()).sum()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.0 == CpuSet::NONE.0
+    }
+
+    /// What is in both.
+    #[must_use]
+    pub fn and(mut self, other: CpuSet) -> CpuSet {
+        self.0.iter_mut().zip(other.0).for_each(|(word, other)| *word &= other);
+        self
+    }
+
+    /// What is in either.
+    #[must_use]
+    pub fn or(mut self, other: CpuSet) -> CpuSet {
+        self.0.iter_mut().zip(other.0).for_each(|(word, other)| *word |= other);
+        self
+    }
+
+    /// What is in this one alone.
+    #[must_use]
+    pub fn without(mut self, other: CpuSet) -> CpuSet {
+        self.0.iter_mut().zip(other.0).for_each(|(word, other)| *word &= !other);
+        self
+    }
+
+    /// The CPUs, in order.
+    pub fn iter(&self) -> impl Iterator<Item = u32> + use<> {
+        let (mut words, mut at) = (self.0, 0);
+        core::iter::from_fn(move || {
+            while let Some(bits) = words.get_mut(at) {
+                if *bits != 0 {
+                    let low = bits.trailing_zeros();
+                    *bits &= *bits - 1;
+                    return Some(at as u32 * 64 + low);
+                }
+                at += 1;
+            }
+            None
+        })
+    }
+}
+
+impl FromIterator<u32> for CpuSet {
+    fn from_iter<I: IntoIterator<Item = u32>>(cpus: I) -> Self {
+        let mut set = CpuSet::NONE;
+        cpus.into_iter().for_each(|cpu| set.insert(cpu));
+        set
+    }
+}
+
+impl fmt::Display for CpuSet {
+    /// As Linux writes it: `0-3,8`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut cpus = self.iter().peekable();
+        let mut first = true;
+        while let Some(from) = cpus.next() {
+            let mut to = from;
+            while let Some(next) = cpus.next_if(|&next| next == to + 1) {
+                to = next;
+            }
+            let comma = if first { "" } else { "," };
+            first = false;
+            match to - from {
+                0 => write!(f, "{comma}{from}")?,
+                _ => write!(f, "{comma}{from}-{to}")?,
+            }
+        }
+        if first { f.write_str("none") } else { Ok(()) }
+    }
+}
+
+impl fmt::Debug for CpuSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::ToString;
+
+    #[test]
+    fn a_set_is_written_as_linux_writes_it() {
+        let set: CpuSet = [0, 1, 2, 3, 8, 64, 65, 255].into_iter().collect();
+        assert_eq!(set.to_string(), "0-3,8,64-65,255");
+        assert_eq!((set.len(), CpuSet::NONE.to_string(), CpuSet::ALL.to_string()), (8, "none".into(), "0-255".into()));
+    }
+
+    #[test]
+    fn sets_combine() {
+        let (low, high) = (CpuSet::first(4), (2..6).collect::<CpuSet>());
+        assert_eq!(low.and(high), (2..4).collect());
+        assert_eq!(low.or(high), CpuSet::first(6));
+        assert_eq!(low.without(high), CpuSet::first(2));
+        assert!(!low.contains(300));
+        let some: CpuSet = [3, 70, 200].into_iter().collect();
+        let next: std::vec::Vec<_> = [0, 3, 4, 71, 201, 255].map(|from| some.next_from(from).unwrap()).into();
+        assert_eq!(next, [3, 3, 70, 200, 3, 3]);
+        assert_eq!(CpuSet::NONE.next_from(9), None);
+    }
+}

@@ -1,0 +1,64 @@
+//! What a simulated thread does.
+//!
+//! Room: values.
+
+use policy_cpu::Nanos;
+
+/// One thing a thread does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Computes for so long.
+    Run(Nanos),
+    /// Computes for a random time from the first to the second.
+    RunBetween(Nanos, Nanos),
+    /// Waits for so long.
+    Sleep(Nanos),
+    /// Waits for a random time from the first to the second.
+    SleepBetween(Nanos, Nanos),
+    /// Calls the thread of that number and waits for its reply.
+    Call(u32),
+    /// Waits for a call.
+    Receive,
+    /// Replies to the call it serves, and waits for the next.
+    Reply,
+    /// Lets others go first.
+    Yield,
+    /// Ends.
+    Exit,
+}
+
+/// Steps, once or again and again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program {
+    pub(crate) steps: Vec<Step>,
+    pub(crate) again: bool,
+}
+
+impl Program {
+    /// The steps once, and then the end.
+    pub fn once(steps: Vec<Step>) -> Self {
+        Program { steps, again: false }
+    }
+
+    /// The steps again and again.
+    pub fn forever(steps: Vec<Step>) -> Self {
+        assert!(
+            steps.iter().any(|step| !matches!(step, Step::Yield | Step::Run(0) | Step::Sleep(0))),
+            "a program that takes no time never lets time pass"
+        );
+        Program { steps, again: true }
+    }
+
+    /// A server: waits for a call, computes for so long, replies; again and again.
+    pub fn server(time: Nanos) -> Self {
+        Program { steps: vec![Step::Receive, Step::Run(time), Step::Reply], again: true }
+    }
+
+    pub(crate) fn step(&self, at: usize) -> Step {
+        match self.steps.get(at) {
+            Some(step) => *step,
+            None if self.again && !self.steps.is_empty() => self.steps[at % self.steps.len()],
+            None => Step::Exit,
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Isolation leases: conditions, revocation, the ends of their owners.
+
+use policy_cpu::{
+    ContextSpec, CpuSet, Evidence, Housekeeping, LeaseError, LeaseMode, LeaseSpec, LeaseState, ProcessId, Stale,
+};
+use proof_sim::{Machine, Program, Step};
+
+use crate::{ms, us};
+
+fn hog() -> Program {
+    Program::forever(vec![Step::Run(ms(1000))])
+}
+
+fn clear() -> Evidence {
+    Evidence { pinned: [CpuSet::NONE; 4], ring_consumers: 1, revocation_latency: us(10) }
+}
+
+fn spec(machine: &mut Machine, owner: ProcessId, cpus: CpuSet) -> LeaseSpec {
+    LeaseSpec {
+        owner,
+        cpus,
+        mode: LeaseMode::Exclusive,
+        tolerated: [false; 4],
+        accounting: machine.context(ContextSpec::new(ms(9), ms(10))),
+        revocation_latency_max: us(50),
+        endpoint: None,
+    }
+}
+
+#[test]
+fn each_condition_of_activation_is_refused_on_its_own() {
+    let mut machine = Machine::new(4, 0);
+    let owner = machine.process("owner");
+    let base = spec(&mut machine, owner, CpuSet::one(3));
+    let mut refusal = |change: &dyn Fn(&mut LeaseSpec, &mut Evidence)| {
+        let (mut spec, mut evidence) = (base, clear());
+        change(&mut spec, &mut evidence);
+        let lease = machine.scheduler().grant_lease(spec).unwrap();
+        let refused = machine.scheduler().activate_lease(lease, &evidence, 0).unwrap_err();
+        assert_eq!(machine.scheduler().lease(lease).unwrap().state(), LeaseState::Granted, "nothing changed");
+        let _ = machine.scheduler().revoke_lease(lease, 0).unwrap();
+        refused
+    };
+    assert_eq!(
+        refusal(&|spec, _| spec.cpus = CpuSet::first(4)),
+        LeaseError::NoHousekeepingCpu { wanted: CpuSet::first(4) }
+    );
+    assert_eq!(refusal(&|spec, _| spec.cpus = CpuSet::one(9)), LeaseError::Unavailable { cpu: 9 });
+    for (index, work) in Housekeeping::ALL.into_iter().enumerate() {
+        let refused = refusal(&|_, evidence| evidence.pinned[index] = CpuSet::one(3));
+        assert_eq!(refused, LeaseError::Pinned { cpu: 3, work });
+    }
+    for count in [0, 2] {
+        let refused = refusal(&|spec, evidence| {
+            spec.mode = LeaseMode::Polling;
+            evidence.ring_consumers = count;
+        });
+        assert_eq!(refused, LeaseError::RingConsumers { count });
+    }
+    assert_eq!(
+        refusal(&|_, evidence| evidence.revocation_latency = us(51)),
+        LeaseError::RevocationTooSlow { latency: us(51), limit: us(50) }
+    );
+    // The accounting target is gone, or may not be used there.
+    let elsewhere = machine.context(ContextSpec { cpus: CpuSet::one(0), ..ContextSpec::new(1, 2) });
+    let gone = machine.context(ContextSpec::new(1, 2));
+    let _ = machine.scheduler().revoke_context(gone, 0).unwrap();
+    for accounting in [elsewhere, gone] {
+        let lease = machine.scheduler().grant_lease(LeaseSpec { accounting, ..base }).unwrap();
+        assert_eq!(machine.scheduler().activate_lease(lease, &clear(), 0), Err(LeaseError::NotChargeable));
+    }
+    // With all of it shown it is activated, once, and its CPU is taken.
+    let lease = machine.scheduler().grant_lease(base).unwrap();
+    let second = machine.scheduler().grant_lease(base).unwrap();
+    assert!(machine.scheduler().activate_lease(lease, &clear(), 0).is_ok());
+    assert_eq!(machine.scheduler().activate_lease(lease, &clear(), 0), Err(LeaseError::NotGranted));
+    assert_eq!(machine.scheduler().activate_lease(second, &clear(), 0), Err(LeaseError::Unavailable { cpu: 3 }));
+}
+
+#[test]
+fn a_leased_cpu_runs_threads_of_its_owner_alone() {
+    let mut machine = Machine::new(2, 0);
+    let (owner, others) = (machine.process("owner"), machine.process("others"));
+    for number in 0..5 {
+        machine.thread(&format!("hog{number}"), others).runs(hog());
+    }
+    machine
+        .thread("pinned", owner)
+        .cpus(CpuSet::one(1))
+        .runs(Program::forever(vec![Step::Run(ms(1)), Step::Sleep(ms(1))]));
+    machine.run_for(ms(50));
+    let spec = spec(&mut machine, owner, CpuSet::one(1));
+    let lease = machine.scheduler().grant_lease(spec).unwrap();
+    let now = machine.now();
+    let interrupt = machine.scheduler().activate_lease(lease, &clear(), now).unwrap();
+    machine.send(interrupt);
+    let before = machine.run_for(us(10));
+    let after = machine.run_for(ms(1000));
+    let busy = after.cpus[1].account.busy - before.cpus[1].account.busy;
+    let own = after.used_by("pinned") - before.used_by("pinned");
+    assert_eq!(busy, own, "nobody else runs there\n{after}");
+    assert!(after.thread("pinned").wait_max <= ms(4), "{after}"); // from before the lease
+    assert!(after.cpus[0].account.idle <= us(2), "{after}");
+}
+
+#[test]
+fn a_revoked_lease_gives_its_cpus_back_within_its_latency() {
+    let mut machine = Machine::new(2, 0);
+    let (owner, others) = (machine.process("owner"), machine.process("others"));
+    for number in 0..4 {
+        machine.thread(&format!("hog{number}"), others).runs(hog());
+    }
+    machine.thread("own", owner).cpus(CpuSet::one(1)).runs(hog());
+    let spec = spec(&mut machine, owner, CpuSet::one(1));
+    let lease = machine.scheduler().grant_lease(spec).unwrap();
+    let interrupt = machine.scheduler().activate_lease(lease, &clear(), 0).unwrap();
+    machine.send(interrupt);
+    machine.run_for(ms(100));
+    let now = machine.now();
+    let interrupt = machine.scheduler().revoke_lease(lease, now).unwrap();
+    machine.send(interrupt);
+    machine.run_for(us(50));
+    assert_eq!(machine.scheduler().lease(lease).map(|_| ()), Err(Stale), "it is over within 50 us");
+    let before = machine.run_for(0).used_by("own");
+    let after = machine.run_for(ms(1000));
+    assert!(after.used_by("own") - before < ms(700), "others run there again\n{after}");
+}
+
+#[test]
+fn the_end_of_its_owner_ends_a_lease() {
+    let mut machine = Machine::new(2, 0);
+    let (owner, others) = (machine.process("owner"), machine.process("others"));
+    // It may run on the leased CPU only, so it stands still as long as the lease lasts.
+    machine.thread("stranded", others).cpus(CpuSet::one(1)).runs(hog());
+    let spec = spec(&mut machine, owner, CpuSet::one(1));
+    let lease = machine.scheduler().grant_lease(spec).unwrap();
+    let interrupt = machine.scheduler().activate_lease(lease, &clear(), 0).unwrap();
+    machine.send(interrupt);
+    let report = machine.run_for(ms(100));
+    assert_eq!(report.used_by("stranded"), 0);
+    let now = machine.now();
+    let interrupt = machine.scheduler().exit_process(owner, now).unwrap();
+    machine.send(interrupt);
+    let report = machine.run_for(ms(100));
+    assert_eq!(machine.scheduler().lease(lease).map(|_| ()), Err(Stale));
+    assert!(report.used_by("stranded") >= ms(99), "{report}");
+    assert!(machine.scheduler().exit_process(owner, now).is_err(), "a session is closed once");
+}
