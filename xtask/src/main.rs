@@ -23,6 +23,9 @@ The project's own tools.
                               only the steps named; stops at the first that fails
   cargo xtask tidy            the rules no compiler knows: which crate may use which,
                               where `unsafe` may stand, that quoted names exist
+  cargo xtask tidy --words [FOLDER]
+                              old words and missing room lines, counted by crate, or
+                              those below a folder one by one
   cargo xtask compare [WORKLOAD…] [--quick] [--json FILE]
                               our speed and memory beside our peers'; close other
                               programs first. `cargo xtask compare --list` names the
@@ -71,8 +74,20 @@ fn test(args: &[OsString]) -> ExitCode {
     }
 }
 
-fn tidy() -> ExitCode {
-    match tidy::check(&root()) {
+/// `cargo xtask tidy [--words [FOLDER]]`
+fn tidy(args: &[OsString]) -> ExitCode {
+    let words: Vec<_> = args.iter().map(|arg| arg.to_string_lossy()).collect();
+    let words: Vec<&str> = words.iter().map(|word| &**word).collect();
+    let outcome = match words[..] {
+        [] => tidy::check(&root()),
+        ["--words"] => tidy::style(&root(), None),
+        ["--words", folder] => tidy::style(&root(), Some(folder)),
+        _ => {
+            eprintln!("xtask: `tidy` takes nothing, or `--words` and a folder; got {words:?}\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
         Ok(report) => {
             println!("{report}");
             ExitCode::SUCCESS
@@ -138,11 +153,7 @@ fn main() -> ExitCode {
         }
         Some("test") => test(&rest),
         Some("coverage") => coverage::run(&rest),
-        Some("tidy") if rest.is_empty() => tidy(),
-        Some("tidy") => {
-            eprintln!("xtask: `tidy` takes no arguments, got {rest:?}\n{USAGE}");
-            ExitCode::from(2)
-        }
+        Some("tidy") => tidy(&rest),
         _ => {
             let command = command.to_string_lossy();
             eprintln!("xtask: no command is called `{command}`; there are: test tidy compare coverage\n{USAGE}");
