@@ -21,7 +21,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use commands::{Completions, completions, files, list, logs, manual, prune, steer, why};
+use commands::{Completions, completions, files, list, logs, man, manual, prune, steer, why};
 use exit::{Failure, say};
 
 /// Schedules tasks in nurseries, jobs in graphs and messages in flows, within what the machine has.
@@ -81,6 +81,9 @@ enum Command {
     /// Print a script that completes the words of this command
     #[command(after_help = help::COMPLETIONS)]
     Completions(Completions),
+    /// Print a manual page, or write all of them into a folder
+    #[command(after_help = help::MAN)]
+    Man(man::Options),
     /// Show the help of a command, or everything about job files and flow files
     #[command(after_help = help::HELP)]
     Help(manual::Options),
@@ -128,6 +131,7 @@ fn dispatch(command: &Command) -> Result<ExitCode, Failure> {
         Command::Show(options) => list::show(options),
         Command::Prune(options) => prune::run(options),
         Command::Completions(options) => completions(options, Cli::command()),
+        Command::Man(options) => man::man(options, Cli::command()),
         Command::Help(options) => manual::help(options, Cli::command()),
     };
     exit.map(ExitCode::from)
