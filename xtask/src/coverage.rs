@@ -15,16 +15,19 @@ use std::ffi::OsString;
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode};
 
 use lexopt::prelude::*;
 
 use crate::packages::package_of;
-use crate::steps::{Cargo, cargo, works};
+use crate::steps::{Cargo, works};
+use crate::tools::{Tool, starts};
 use crate::{USAGE, root, target_dir};
 
 /// Gaps shown for one file; who wants them all reads the report LLVM wrote.
 const GAPS_SHOWN: usize = 6;
+
+const LLVM_COV: Tool = Tool { name: "cargo-llvm-cov", options: &[] };
 
 struct Options {
     package: String,
@@ -165,7 +168,7 @@ fn shown(gaps: &[(usize, usize)]) -> String {
 
 /// Runs the crate's tests, and reads what they ran.
 fn measure(package: &str) -> Result<Vec<Covered>, String> {
-    let program = llvm_cov()?;
+    let program = LLVM_COV.subcommand()?;
     let tools = llvm_tools()?;
     let report = target_dir().join("coverage").join(format!("{package}.info"));
     fs::create_dir_all(target_dir().join("coverage")).map_err(|error| format!("{}: {error}", report.display()))?;
@@ -239,22 +242,6 @@ fn test_lines(text: &str) -> Vec<(usize, usize)> {
     found
 }
 
-/// `cargo-llvm-cov`: the user's, or one of our own in the target folder.
-fn llvm_cov() -> Result<OsString, String> {
-    if works(&["llvm-cov", "--version"]) {
-        return Ok(cargo());
-    }
-    let folder = target_dir().join("tools");
-    let program = folder.join("bin/cargo-llvm-cov");
-    if !program.exists() {
-        println!("cargo-llvm-cov is missing; building one in {}", folder.display());
-        Cargo::new(&["install", "cargo-llvm-cov", "--locked", "--root", &folder.to_string_lossy()]).run().map_err(
-            |error| format!("cargo-llvm-cov could not be built; install it: `cargo install cargo-llvm-cov`\n{error}"),
-        )?;
-    }
-    Ok(program.into())
-}
-
 /// The variables that name LLVM's tools, if cargo-llvm-cov would not find them by itself.
 fn llvm_tools() -> Result<Vec<(&'static str, String)>, String> {
     if env::var_os("LLVM_COV").is_some() && env::var_os("LLVM_PROFDATA").is_some() {
@@ -297,12 +284,6 @@ fn said_by_rustc(args: &[&str]) -> Result<String, String> {
 /// What follows `name` on its line.
 fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.strip_prefix(name))
-}
-
-fn starts(program: &str) -> bool {
-    let mut command = Command::new(program);
-    command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
-    command.status().is_ok_and(|status| status.success())
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! `cargo xtask test asan`, `tsan`, `depths`, `aarch64`, `load`: the tests again, under another eye; and `bare`: decisions without a system below them.
+//! `cargo xtask test asan`, `tsan`, `depths`, `aarch64`, `load`: the tests again, under other conditions; and `bare`: decisions without a system below them.
 //!
 //! # Invariant
-//! A lane that passed could have failed. What it leaves out it names, with the reason; what it needs and does not find is a failure that says how to get it.
+//! A lane that passed could have failed. It names what it skips, with the reason. If something it needs is missing, it fails and says how to get it.
 //!
 //! # Why it holds
-//! The sanitizers are first shown a bug put in on purpose, and must report it. Tests are run by nextest, which fails if it finds none. Tests are left out by
+//! Each sanitizer first gets a planted bug, and must report it. Tests are run by nextest, which fails if it finds none. Tests are left out by
 //! name in the tables below, and every table is printed.
 
 use std::env;
@@ -80,7 +80,7 @@ const ASAN_SKIPS: &[Skip] = &[
     },
 ];
 
-/// Memory errors, on the fibers' stacks too: corosensei tells the sanitizer of every switch.
+/// Memory errors, on the fibers' stacks too: corosensei reports every switch to the sanitizer.
 pub(crate) fn asan() -> Result<(), String> {
     let lane = Lane {
         folder: "asan",
@@ -93,7 +93,7 @@ pub(crate) fn asan() -> Result<(), String> {
     };
     only_on_this_host()?;
     needs_nextest()?;
-    lane.tell();
+    lane.report_skips();
     lane.must_report("a_use_after_free_on_a_fiber", "AddressSanitizer: heap-use-after-free", ASAN_OPTIONS)?;
     // Its own tests compare addresses of locals with the stack: those have to be there.
     let options = format!("{ASAN_OPTIONS}:detect_stack_use_after_return=0");
@@ -123,7 +123,7 @@ const TSAN_SKIPS: &[Skip] = &[
 const UNCOUNTED: &str =
     "profile.dev.package.bursar-mech-fiber.rustflags=['-Cllvm-args=-tsan-instrument-func-entry-exit=0']";
 
-/// Data races, with the library instrumented too and every switch told.
+/// Data races, with the library instrumented too and every switch reported.
 pub(crate) fn tsan() -> Result<(), String> {
     let lane = Lane {
         folder: "tsan",
@@ -148,7 +148,7 @@ pub(crate) fn tsan() -> Result<(), String> {
     needs_nextest()?;
     needs(&LIBRARY_SOURCE)?;
     tsan_runtime()?;
-    lane.tell();
+    lane.report_skips();
     lane.must_report("a_race_of_two_fibers", "ThreadSanitizer: data race", TSAN_OPTIONS)?;
     lane.tests(&["mech-fiber", "mech-sync", "policy-admission", "sched-tasks", "sched-actors"])
         .env("TSAN_OPTIONS", TSAN_OPTIONS)
@@ -223,7 +223,7 @@ pub(crate) fn aarch64() -> Result<(), String> {
     needs_nextest()?;
     needs(&LIBRARY_SOURCE)?;
     needs(&AARCH64_TOOLS)?;
-    lane.tell();
+    lane.report_skips();
     lane.tests(&["mech-fiber", "mech-sync", "sched-tasks", "sched-actors"]).run()
 }
 
@@ -355,7 +355,7 @@ struct Lane {
 }
 
 impl Lane {
-    fn tell(&self) {
+    fn report_skips(&self) {
         for Skip { tests, why } in self.skips {
             println!("left out: {}\n   since {why}", tests.split_whitespace().collect::<Vec<_>>().join(" "));
         }

@@ -1,6 +1,6 @@
 //! Folders of `crates/`, and what their packages are called.
 //!
-//! A folder says its floor and what is in it: `sched-tasks`. A package has a name that nobody else's has: `bursar-sched-tasks`. The command is the package
+//! A folder says its floor and what is in it: `sched-tasks`. The name of a package is unique in a registry: `bursar-sched-tasks`. The command is the package
 //! that people install, so its name is short.
 
 /// Packages that are not called by the rule: a folder, and its package.

