@@ -169,4 +169,31 @@ mod tests {
         }
         assert!(count > 40, "only {count} examples were found: were they indented otherwise?");
     }
+
+    #[test]
+    fn every_command_that_the_pages_name_is_understood() {
+        let pages = [
+            include_str!("../../../README.md"),
+            include_str!("../../../docs/jobs.md"),
+            include_str!("../../../docs/flow.md"),
+        ];
+        let mut count = 0;
+        for line in pages.iter().flat_map(|page| page.lines()) {
+            let quoted = line.split('`').skip(1).step_by(2);
+            for command in quoted.filter(|quoted| quoted.starts_with("bursar ")) {
+                let words = command.split_whitespace().map(|word| match word {
+                    "RUN" => "r-7f3a",
+                    word => word.trim_matches('\''),
+                });
+                if let Err(error) = Cli::try_parse_from(words) {
+                    // `bursar run` is the name of a command; `--help` is an error that is none.
+                    let is_name = command.split_whitespace().count() == 2
+                        && error.kind() == clap::error::ErrorKind::MissingRequiredArgument;
+                    assert!(is_name || !error.use_stderr(), "`{command}`: {error}");
+                }
+                count += 1;
+            }
+        }
+        assert!(count > 20, "only {count} commands were found");
+    }
 }

@@ -60,8 +60,10 @@ fn page(command: &Command) -> String {
 }
 
 fn sections(command: &Command, out: &mut dyn Write) -> io::Result<()> {
-    let man = Man::new(command.clone()).manual("Bursar");
-    man.render_title(out)?;
+    let man = Man::new(command.clone());
+    let name = command.get_display_name().unwrap_or(command.get_name());
+    // Not by `render_title`: it writes an empty date without quotes, and what follows is taken for it.
+    writeln!(out, ".TH {name} 1 \"\" \"bursar {}\" \"Bursar\"", env!("CARGO_PKG_VERSION"))?;
     man.render_name_section(out)?;
     man.render_synopsis_section(out)?;
     man.render_description_section(out)?;
@@ -120,7 +122,7 @@ mod tests {
             assert!(names.contains(&name), "{name}: {names:?}");
         }
         for (name, text) in &pages {
-            for part in [".TH ", ".SH NAME", ".SH SYNOPSIS", ".SH EXAMPLES\n.nf\n  bursar "] {
+            for part in [" 1 \"\" \"bursar ", ".SH NAME", ".SH SYNOPSIS", ".SH EXAMPLES\n.nf\n  bursar "] {
                 assert!(text.contains(part), "{name} has no `{part}`:\n{text}");
             }
             assert_eq!(text.matches(".nf\n").count(), text.matches(".fi\n").count(), "{name}");
