@@ -6,7 +6,7 @@
 //!
 //! # Why the best
 //! Noise on a busy machine only ever adds time. The smallest of several rounds is the one
-//! with the least of it; a mean would measure the neighbours.
+//! with the least of it; a mean would measure other processes.
 
 use std::cell::Cell;
 use std::hint::black_box;

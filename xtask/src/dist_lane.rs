@@ -167,8 +167,8 @@ fn furnish(folder: &Path) -> Result<(), String> {
 }
 
 /// The files that `ldd` names.
-fn libraries(told: &str) -> Vec<&str> {
-    told.lines().filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/'))).collect()
+fn libraries(report: &str) -> Vec<&str> {
+    report.lines().filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/'))).collect()
 }
 
 /// Runs the quickstart twice inside the root: the second time everything is up to date.
@@ -210,8 +210,8 @@ mod tests {
 
     #[test]
     fn libraries_are_the_files_that_ldd_names() {
-        let told = "\tlinux-vdso.so.1 (0x00007ffd)\n\tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f)\n\
+        let report = "\tlinux-vdso.so.1 (0x00007ffd)\n\tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f)\n\
                     \t/lib64/ld-linux-x86-64.so.2 (0x00007f)\n\tstatically linked\n";
-        assert_eq!(libraries(told), ["/lib/x86_64-linux-gnu/libc.so.6", "/lib64/ld-linux-x86-64.so.2"]);
+        assert_eq!(libraries(report), ["/lib/x86_64-linux-gnu/libc.so.6", "/lib64/ld-linux-x86-64.so.2"]);
     }
 }

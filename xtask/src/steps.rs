@@ -43,7 +43,7 @@ pub(crate) const ALL: &[Step] = &[
 pub(crate) const LONG: &[Step] = &[
     Step {
         name: "kills",
-        about: "runs killed with -9 at fifty moments and resumed, their keepers stopped or killed at fifty more",
+        about: "runs killed with -9 at fifty moments and resumed; their keepers stopped or killed at fifty more",
         run: kills,
     },
     Step {
@@ -166,7 +166,7 @@ fn clippy() -> Result<(), String> {
 
 fn tests() -> Result<(), String> {
     if works(&["nextest", "--version"]) {
-        // A process for each test: one that overflows its stack takes no other with it.
+        // A process for each test: a stack overflow in one does not end the others.
         return Cargo::new(&["nextest", "run", "--workspace", "--no-tests", "fail"]).run();
     }
     println!("cargo-nextest is not installed; using `cargo test`");
@@ -310,7 +310,7 @@ pub(crate) fn works(args: &[&str]) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// The cargo that runs us.
+/// The cargo that started this program.
 pub(crate) fn cargo() -> OsString {
     env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
@@ -369,7 +369,7 @@ impl Cargo {
         self.env(name, format!("{set} {flags}").trim())
     }
 
-    /// Other flags would rebuild everything, there and back: they get a folder of their own.
+    /// A build with other flags would rebuild everything, and so would the next ordinary one: it gets a folder of its own.
     pub(crate) fn target(self, folder: &str) -> Self {
         let folder = target_dir().join(folder).to_string_lossy().into_owned();
         self.args(&["--target-dir", &folder])

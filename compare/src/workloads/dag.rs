@@ -23,7 +23,7 @@ const BYTES_MAX: f64 = 300.0;
 const GROWTH_MAX: f64 = 1.5;
 const SEED: u64 = 0x00B5_5A12;
 
-/// Who needs whom. As many layers as a layer has jobs, or nearly.
+/// Which job needs which. As many layers as a layer has jobs, or nearly.
 struct Graph {
     width: usize,
     /// Of every job, in layers; those of the first are not looked at.
