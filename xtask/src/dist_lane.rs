@@ -100,7 +100,7 @@ fn completions(made: &Made) -> Result<(), String> {
     println!("completions: bash loads them and completes a word");
     for (shell, place) in [("zsh", "zsh/site-functions/_bursar"), ("fish", "fish/vendor_completions.d/bursar.fish")] {
         if starts(shell) {
-            output(Command::new(shell).arg("--no-execute").arg(share.join(place)))?;
+            output(Command::new(shell).arg("-n").arg(share.join(place)))?;
             println!("completions: {shell} parses them");
         } else {
             println!("left out: the completions of {shell}\n   since {shell} is not installed");
@@ -181,14 +181,15 @@ fn quickstart(folder: &Path, version: &str) -> Result<(), String> {
     if said.trim() != format!("bursar {version}") {
         return Err(format!("`bursar --version` says {said:?}"));
     }
-    let file = format!("/{QUICKSTART}");
-    for wanted in ["the party can start", "up to date"] {
-        let said = inside(
-            folder,
-            &["sh", "-c", "bursar run \"$0\" 2>&1; echo code $?; bursar logs party --run latest", &file],
-        )?;
-        if !said.contains("code 0") || !said.contains(wanted) {
-            return Err(format!("the quickstart does not say `{wanted}`:\n{said}"));
+    // The second time, what is up to date does not start.
+    let script = "bursar run \"$0\" --json && bursar logs party --run latest";
+    for started in [7, 1] {
+        let said = inside(folder, &["sh", "-c", script, &format!("/{QUICKSTART}")])?;
+        let count = said.matches("\"event\":\"started\"").count();
+        if count != started || !said.contains("the party can start\n") {
+            return Err(format!(
+                "the quickstart started {count} jobs, not {started}, or the last did not print:\n{said}"
+            ));
         }
     }
     Ok(())

@@ -71,15 +71,25 @@ pub(super) fn frames(written: &[(Duration, String)]) -> Vec<Frame> {
     frames
 }
 
-/// The first frame of each shape, in order: a display that only counts on is one frame.
+/// What is shown for less is chance: two jobs that end together end one after the other.
+const PASSING: Duration = Duration::from_millis(250);
+
+/// One frame of each shape, in order: a display that only counts on is one frame, and a passing one is none.
 pub(super) fn distinct(frames: Vec<Frame>) -> Vec<Frame> {
+    let merged = merge(frames);
+    let ends: Vec<Option<Duration>> = merged.iter().skip(1).map(|next| Some(next.at)).chain([None]).collect();
+    let stays = |(frame, end): (Frame, Option<Duration>)| {
+        let is_passing = end.is_some_and(|end| end.saturating_sub(frame.at) < PASSING);
+        (!is_passing).then_some(frame)
+    };
+    merge(merged.into_iter().zip(ends).filter_map(stays).collect())
+}
+
+/// Frames of one shape in a row become one, which begins as the first and shows what the last does.
+fn merge(frames: Vec<Frame>) -> Vec<Frame> {
     let mut kept: Vec<Frame> = Vec::new();
-    for frame in frames {
-        if frame.lines.is_empty() {
-            continue;
-        }
+    for frame in frames.into_iter().filter(|frame| !frame.lines.is_empty()) {
         match kept.last_mut() {
-            // The last frame of a run has its final numbers.
             Some(last) if last.shape() == frame.shape() => last.lines = frame.lines,
             _ => kept.push(frame),
         }
@@ -171,11 +181,20 @@ mod tests {
     fn frames_that_only_count_on_are_one_with_the_last_numbers() {
         let frames = distinct(frames(&written(&[
             (0, "\x1b[Ja ░ 1 ms\n"),
-            (5, "\x1b[1A\x1b[Ja █ 20.5 s\n"),
-            (9, "\x1b[1A\x1b[Jb\n"),
+            (500, "\x1b[1A\x1b[Ja █ 20.5 s\n"),
+            (900, "\x1b[1A\x1b[Jb\n"),
         ])));
         let texts: Vec<_> = frames.iter().map(|frame| (frame.at.as_millis(), frame.text())).collect();
-        assert_eq!(texts, [(0, "a █ 20.5 s".to_owned()), (9, "b".to_owned())]);
+        assert_eq!(texts, [(0, "a █ 20.5 s".to_owned()), (900, "b".to_owned())]);
+    }
+
+    #[test]
+    fn a_frame_that_passes_quickly_is_left_out() {
+        let pieces =
+            [(0, "\x1b[Ja\n"), (500, "\x1b[1A\x1b[Jb\n"), (600, "\x1b[1A\x1b[Ja\n"), (900, "\x1b[1A\x1b[Jc\n")];
+        let frames = distinct(frames(&written(&pieces)));
+        let texts: Vec<_> = frames.iter().map(|frame| (frame.at.as_millis(), frame.text())).collect();
+        assert_eq!(texts, [(0, "a".to_owned()), (900, "c".to_owned())]);
     }
 
     #[test]
