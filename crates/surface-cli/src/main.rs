@@ -180,7 +180,7 @@ mod tests {
         let mut count = 0;
         for line in pages.iter().flat_map(|page| page.lines()) {
             let quoted = line.split('`').skip(1).step_by(2);
-            for command in quoted.filter(|quoted| quoted.starts_with("bursar ")) {
+            for command in quoted.filter(|quoted| quoted.starts_with("bursar ") && !quoted.starts_with("bursar = ")) {
                 let words = command.split_whitespace().map(|word| match word {
                     "RUN" => "r-7f3a",
                     word => word.trim_matches('\''),
