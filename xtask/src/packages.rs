@@ -40,4 +40,22 @@ mod tests {
         }
         assert_eq!(folder_of("serde"), "serde");
     }
+
+    #[test]
+    fn what_is_outside_the_workspace_calls_our_packages_by_their_names() {
+        for manifest in ["compare/Cargo.toml", "fuzz/Cargo.toml"] {
+            let text = std::fs::read_to_string(crate::root().join(manifest)).expect("it is there");
+            let table: toml::Table = text.parse().expect("it is TOML");
+            let mut ours = 0;
+            for (name, entry) in table["dependencies"].as_table().expect("a table") {
+                let Some(folder) = entry.get("path").and_then(|path| path.as_str()?.strip_prefix("../crates/")) else {
+                    continue;
+                };
+                let package = entry.get("package").and_then(toml::Value::as_str).unwrap_or(name);
+                assert_eq!(package, package_of(folder), "{manifest}: {name}");
+                ours += 1;
+            }
+            assert!(ours > 0, "{manifest} uses nothing of ours");
+        }
+    }
 }
