@@ -142,7 +142,15 @@ fn stage_program(stage: &Path, debug: &Path) -> Result<(), String> {
 fn stage_texts(stage: &Path) -> Result<(), String> {
     let program = stage.join("bin/bursar");
     let share = stage.join("share");
-    output(Command::new(&program).args(["man", "--all"]).arg(share.join("man/man1")))?;
+    let pages = share.join("man/man1");
+    output(Command::new(&program).args(["man", "--all"]).arg(&pages))?;
+    let page = |entry: fs::DirEntry| entry.path();
+    // As Debian wants them; without a date, so that one commit makes one tarball.
+    output(
+        Command::new("gzip")
+            .arg("-9n")
+            .args(fs::read_dir(&pages).map_err(at(&pages))?.filter_map(Result::ok).map(page)),
+    )?;
     for (shell, place) in COMPLETIONS {
         let script = output(Command::new(&program).args(["completions", shell]))?;
         write(&share.join(place), script.as_bytes())?;

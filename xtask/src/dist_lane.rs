@@ -74,9 +74,9 @@ fn manual(made: &Made) -> Result<(), String> {
     let folder = made.stage.join("share/man/man1");
     let mut count = 0;
     for entry in fs::read_dir(&folder).map_err(at(&folder))?.filter_map(Result::ok) {
-        let mut groff = Command::new("groff");
-        let page = groff.args(["-Kutf8", "-man", "-Tutf8", "-ww", "-P-cbou"]).arg(entry.path()).output();
-        let page = page.map_err(|error| format!("cannot start groff: {error}"))?;
+        let render = "gzip --decompress --stdout \"$0\" | groff -Kutf8 -man -Tutf8 -ww -P-cbou";
+        let page = Command::new("sh").args(["-c", render]).arg(entry.path()).output();
+        let page = page.map_err(|error| format!("cannot start a shell: {error}"))?;
         let (text, warnings) = (String::from_utf8_lossy(&page.stdout), String::from_utf8_lossy(&page.stderr));
         if !page.status.success() || !warnings.is_empty() || !text.contains("EXAMPLES") {
             return Err(format!("{} does not render:\n{warnings}{text}", entry.path().display()));
