@@ -1,4 +1,4 @@
-//! Ours beside its peers, in one run.
+//! Bursar beside its peers, in one run.
 //!
 //! Every figure is a ratio of two measurements taken minutes apart at most, on the same
 //! machine, in rounds that alternate: a slow minute slows both sides. One file of

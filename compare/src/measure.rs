@@ -6,7 +6,7 @@
 //!
 //! # Why the best
 //! Noise on a busy machine only ever adds time. The smallest of several rounds is the one
-//! with the least of it; a mean would measure the neighbours.
+//! with the least of it; a mean would measure other processes.
 
 use std::cell::Cell;
 use std::hint::black_box;
@@ -60,10 +60,10 @@ impl Plan {
 
     /// Nanoseconds of one operation for each side, in its best round.
     ///
-    /// Short rounds are repeated more often: the shorter, the likelier a neighbour spoils one.
+    /// Short rounds are repeated more often: the shorter a round is, the likelier another process spoils it.
     pub fn best_of<const N: usize>(&self, operations: usize, mut sides: [Side<'_>; N]) -> Result<[f64; N], Failure> {
         let rounds = self.pick(7, 3);
-        let patience = Duration::from_millis(self.pick(1500, 400) as u64);
+        let time_min = Duration::from_millis(self.pick(1500, 400) as u64);
         let mut best = [f64::INFINITY; N];
         for side in &mut sides {
             self.step(&format!("{}, warming up", side.name));
@@ -78,7 +78,7 @@ impl Plan {
                 let nanoseconds = started.elapsed().as_secs_f64() * 1e9 / operations as f64;
                 *best = best.min(nanoseconds);
             }
-            if round >= ROUNDS_MAX || (round >= rounds && began.elapsed() > patience) {
+            if round >= ROUNDS_MAX || (round >= rounds && began.elapsed() > time_min) {
                 break;
             }
         }

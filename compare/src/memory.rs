@@ -5,7 +5,7 @@
 //!
 //! # Why a process
 //! Allocators and stack pools keep what they once had. In one process the second side
-//! would be served from the first one's leavings and look free.
+//! would reuse memory that the first one left, and look free.
 
 use std::env;
 use std::fmt;

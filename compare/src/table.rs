@@ -105,7 +105,7 @@ impl Row {
     }
 }
 
-/// JSON knows no infinity and nobody needs the 17th digit.
+/// JSON has no infinity, and the 17th digit is noise.
 fn rounded(value: f64) -> f64 {
     if value.is_finite() { (value * 1e4).round() / 1e4 } else { -1.0 }
 }

@@ -4,9 +4,9 @@
 //! Only lines of the crate's product count: neither its tests nor other crates.
 //!
 //! # Why it holds
-//! What LLVM tells is filtered here, line by line: files outside the crate's `src/`, files and folders called
-//! `tests`, and what follows a `#[cfg(test)]` that begins a module are left out. Tests run all of themselves;
-//! counted, they would hide what they forgot.
+//! The report of LLVM is filtered here, line by line: files outside the crate's `src/`, files and folders called
+//! `tests`, and what follows a `#[cfg(test)]` that begins a module are left out. Tests run all of their own lines;
+//! if they counted, they would hide product lines that never ran.
 //!
 //! Nothing is installed silently, and nothing but a component of the toolchain outside the target folder.
 
@@ -15,16 +15,19 @@ use std::ffi::OsString;
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode};
 
 use lexopt::prelude::*;
 
 use crate::packages::package_of;
-use crate::steps::{Cargo, cargo, works};
+use crate::steps::{Cargo, works};
+use crate::tools::{Tool, starts};
 use crate::{USAGE, root, target_dir};
 
-/// Gaps shown for one file; who wants them all reads the report LLVM wrote.
+/// Gaps shown for one file; the report of LLVM has them all.
 const GAPS_SHOWN: usize = 6;
+
+const LLVM_COV: Tool = Tool { name: "cargo-llvm-cov", options: &[] };
 
 struct Options {
     package: String,
@@ -165,7 +168,7 @@ fn shown(gaps: &[(usize, usize)]) -> String {
 
 /// Runs the crate's tests, and reads what they ran.
 fn measure(package: &str) -> Result<Vec<Covered>, String> {
-    let program = llvm_cov()?;
+    let program = LLVM_COV.subcommand()?;
     let tools = llvm_tools()?;
     let report = target_dir().join("coverage").join(format!("{package}.info"));
     fs::create_dir_all(target_dir().join("coverage")).map_err(|error| format!("{}: {error}", report.display()))?;
@@ -175,7 +178,7 @@ fn measure(package: &str) -> Result<Vec<Covered>, String> {
     let mut call = Cargo::with(program, &["llvm-cov"])
         .args(runner)
         .args(&["--no-cfg-coverage", "-p", &package_of(package), "--lcov", "--output-path", &report.to_string_lossy()])
-        // Other flags would rebuild everything, there and back.
+        // Its flags would rebuild everything, and the next ordinary build would rebuild it again.
         .env("CARGO_LLVM_COV_TARGET_DIR", &target_dir().join("coverage").to_string_lossy());
     for (name, path) in tools {
         call = call.env(name, &path);
@@ -186,23 +189,23 @@ fn measure(package: &str) -> Result<Vec<Covered>, String> {
         call.run()?
     }
 
-    let told = fs::read_to_string(&report).map_err(|error| format!("{}: {error}", report.display()))?;
+    let text = fs::read_to_string(&report).map_err(|error| format!("{}: {error}", report.display()))?;
     let source = root().join("crates").join(package).join("src");
     println!("every line: {}", report.display());
-    Ok(product(&told, &source, |path| fs::read_to_string(path).unwrap_or_default()))
+    Ok(product(&text, &source, |path| fs::read_to_string(path).unwrap_or_default()))
 }
 
 /// The product's lines in an lcov report: `SF:` opens a file, `DA:LINE,RUNS` is a line of it.
 fn product(report: &str, source: &Path, read: impl Fn(&Path) -> String) -> Vec<Covered> {
     let mut files: Vec<Covered> = Vec::new();
-    // The file under way and the lines that are its tests; `None` in a file that does not count.
+    // The current file and the lines that are its tests; `None` in a file that does not count.
     let mut tests: Option<Vec<(usize, usize)>> = None;
-    for told in report.lines() {
-        if let Some(path) = told.strip_prefix("SF:") {
+    for line in report.lines() {
+        if let Some(path) = line.strip_prefix("SF:") {
             let inside = Path::new(path).strip_prefix(source).ok().filter(|inside| !is_tests(inside));
             tests = inside.map(|_| test_lines(&read(Path::new(path))));
             files.extend(inside.map(|inside| Covered { path: inside.to_string_lossy().into(), lines: Vec::new() }));
-        } else if let (Some(rest), Some(tests), Some(file)) = (told.strip_prefix("DA:"), &tests, files.last_mut()) {
+        } else if let (Some(rest), Some(tests), Some(file)) = (line.strip_prefix("DA:"), &tests, files.last_mut()) {
             let mut numbers = rest.split(',');
             let number = numbers.next().and_then(|number| number.parse().ok());
             let runs = numbers.next().and_then(|runs| runs.parse().ok());
@@ -225,7 +228,7 @@ fn is_tests(path: &Path) -> bool {
     path.with_extension("").components().any(|part| part.as_os_str() == "tests")
 }
 
-/// The modules behind `#[cfg(test)]`, first and last line. rustfmt puts both brackets at the line's begin.
+/// The modules behind `#[cfg(test)]`, first and last line. rustfmt puts both brackets at the beginning of a line.
 fn test_lines(text: &str) -> Vec<(usize, usize)> {
     let lines: Vec<&str> = text.lines().collect();
     let mut found = Vec::new();
@@ -237,22 +240,6 @@ fn test_lines(text: &str) -> Vec<(usize, usize)> {
         }
     }
     found
-}
-
-/// `cargo-llvm-cov`: the user's, or one of our own in the target folder.
-fn llvm_cov() -> Result<OsString, String> {
-    if works(&["llvm-cov", "--version"]) {
-        return Ok(cargo());
-    }
-    let folder = target_dir().join("tools");
-    let program = folder.join("bin/cargo-llvm-cov");
-    if !program.exists() {
-        println!("cargo-llvm-cov is missing; building one in {}", folder.display());
-        Cargo::new(&["install", "cargo-llvm-cov", "--locked", "--root", &folder.to_string_lossy()]).run().map_err(
-            |error| format!("cargo-llvm-cov could not be built; install it: `cargo install cargo-llvm-cov`\n{error}"),
-        )?;
-    }
-    Ok(program.into())
 }
 
 /// The variables that name LLVM's tools, if cargo-llvm-cov would not find them by itself.
@@ -297,12 +284,6 @@ fn said_by_rustc(args: &[&str]) -> Result<String, String> {
 /// What follows `name` on its line.
 fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.strip_prefix(name))
-}
-
-fn starts(program: &str) -> bool {
-    let mut command = Command::new(program);
-    command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
-    command.status().is_ok_and(|status| status.success())
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! `cargo xtask test asan`, `tsan`, `depths`, `aarch64`, `load`: the tests again, under another eye; and `bare`: decisions without a system below them.
+//! `cargo xtask test asan`, `tsan`, `depths`, `aarch64`, `load`: the tests again, under other conditions; and `bare`: decisions without a system below them.
 //!
 //! # Invariant
-//! A lane that passed could have failed. What it leaves out it names, with the reason; what it needs and does not find is a failure that says how to get it.
+//! A lane that passed could have failed. It names what it skips, with the reason. If something it needs is missing, it fails and says how to get it.
 //!
 //! # Why it holds
-//! The sanitizers are first shown a bug put in on purpose, and must report it. Tests are run by nextest, which fails if it finds none. Tests are left out by
+//! Each sanitizer first gets a planted bug, and must report it. Tests are run by nextest, which fails if it finds none. Tests are left out by
 //! name in the tables below, and every table is printed.
 
 use std::env;
@@ -26,7 +26,7 @@ struct Skip {
     why: &'static str,
 }
 
-/// Its own lane.
+/// Tests with a lane of their own.
 const DEPTHS: Skip = Skip {
     tests: "package(bursar-sched-tasks) & binary(depths)",
     why: "the room that operations ask for is measured for plain code; `cargo xtask test depths` is their lane",
@@ -59,7 +59,7 @@ const HOST: &str = "x86_64-unknown-linux-gnu";
 
 // ---- AddressSanitizer ----
 
-/// Not its leaks: memory that only a waiting fiber's stack points to would be one, and slabs live for ever on purpose. Not its handler of
+/// Without its leak checker: it would report memory that only the stack of a waiting fiber points to, and slabs, which live for ever on purpose. Without its handler of
 /// faults: ours is what is tested.
 const ASAN_OPTIONS: &str = "detect_leaks=0:handle_segv=0:handle_abort=0:use_sigaltstack=0";
 
@@ -80,7 +80,7 @@ const ASAN_SKIPS: &[Skip] = &[
     },
 ];
 
-/// Memory errors, on the fibers' stacks too: corosensei tells the sanitizer of every switch.
+/// Memory errors, on the fibers' stacks too: corosensei reports every switch to the sanitizer.
 pub(crate) fn asan() -> Result<(), String> {
     let lane = Lane {
         folder: "asan",
@@ -93,7 +93,7 @@ pub(crate) fn asan() -> Result<(), String> {
     };
     only_on_this_host()?;
     needs_nextest()?;
-    lane.tell();
+    lane.report_skips();
     lane.must_report("a_use_after_free_on_a_fiber", "AddressSanitizer: heap-use-after-free", ASAN_OPTIONS)?;
     // Its own tests compare addresses of locals with the stack: those have to be there.
     let options = format!("{ASAN_OPTIONS}:detect_stack_use_after_return=0");
@@ -123,7 +123,7 @@ const TSAN_SKIPS: &[Skip] = &[
 const UNCOUNTED: &str =
     "profile.dev.package.bursar-mech-fiber.rustflags=['-Cllvm-args=-tsan-instrument-func-entry-exit=0']";
 
-/// Data races, with the library instrumented too and every switch told.
+/// Data races, with the library instrumented too and every switch reported.
 pub(crate) fn tsan() -> Result<(), String> {
     let lane = Lane {
         folder: "tsan",
@@ -139,7 +139,7 @@ pub(crate) fn tsan() -> Result<(), String> {
             with_library_source(cargo)
                 .flags("RUSTFLAGS", &flags)
                 .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
-                // The runtime has no place for its shadow where some random layouts put the program.
+                // With some random address layouts the runtime finds no room for its shadow memory.
                 .env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", "setarch x86_64 -R")
                 .args(&["-Z", "profile-rustflags", "--config", UNCOUNTED, "--target", HOST])
         },
@@ -148,7 +148,7 @@ pub(crate) fn tsan() -> Result<(), String> {
     needs_nextest()?;
     needs(&LIBRARY_SOURCE)?;
     tsan_runtime()?;
-    lane.tell();
+    lane.report_skips();
     lane.must_report("a_race_of_two_fibers", "ThreadSanitizer: data race", TSAN_OPTIONS)?;
     lane.tests(&["mech-fiber", "mech-sync", "policy-admission", "sched-tasks", "sched-actors"])
         .env("TSAN_OPTIONS", TSAN_OPTIONS)
@@ -200,7 +200,7 @@ const AARCH64_SKIPS: &[Skip] = &[
     },
 ];
 
-/// Switches, guards, overflows and wakes on the other processor we know, emulated. Its weaker memory is not: the emulator keeps this machine's order.
+/// Switches, guards, overflows and wakes on the other processor we know, emulated. Its weaker memory ordering is not emulated: the emulator keeps that of this machine.
 pub(crate) fn aarch64() -> Result<(), String> {
     const TARGET: &str = "aarch64-unknown-linux-gnu";
     const RUNNER: &str = "qemu-aarch64 -L /usr/aarch64-linux-gnu";
@@ -223,7 +223,7 @@ pub(crate) fn aarch64() -> Result<(), String> {
     needs_nextest()?;
     needs(&LIBRARY_SOURCE)?;
     needs(&AARCH64_TOOLS)?;
-    lane.tell();
+    lane.report_skips();
     lane.tests(&["mech-fiber", "mech-sync", "sched-tasks", "sched-actors"]).run()
 }
 
@@ -232,10 +232,10 @@ pub(crate) fn aarch64() -> Result<(), String> {
 /// Crates that are built without `std`: values and decisions.
 const BARE: &[&str] = &["vocab", "policy-cpu", "policy-flow", "policy-jobs"];
 
-/// One that uses `std`, and nothing else that these do not.
+/// A crate that uses `std`, and otherwise only what these use.
 const NOT_BARE: &str = "policy-admission";
 
-/// Decisions for machines without a system: no thread, clock or lock can hide in them, for there is none. One target has words of 64 bits, one of 32.
+/// Decisions for machines without a system: they cannot use a thread, clock or lock, since there is none. One target has words of 64 bits, one of 32.
 pub(crate) fn bare() -> Result<(), String> {
     needs(&LIBRARY_SOURCE)?;
     for target in ["x86_64-unknown-none", "thumbv7em-none-eabi"] {
@@ -355,7 +355,7 @@ struct Lane {
 }
 
 impl Lane {
-    fn tell(&self) {
+    fn report_skips(&self) {
         for Skip { tests, why } in self.skips {
             println!("left out: {}\n   since {why}", tests.split_whitespace().collect::<Vec<_>>().join(" "));
         }
@@ -373,7 +373,7 @@ impl Lane {
 
     fn nextest(&self, packages: &[&str]) -> Cargo {
         let run = ["nextest", "run", "--profile", "lanes", "--no-tests", "fail"];
-        // Not through cargo, which would name itself as the one to build with.
+        // Not through cargo, which would set itself as the cargo to build with.
         let mut cargo = (self.setup)(Cargo::with("cargo-nextest".into(), &run));
         if let Some(feature) = self.feature {
             // Cargo knows it by its package if that is tested, else by what those that use it call it.

@@ -1,13 +1,18 @@
 //! The project's own tools: `cargo xtask --help`.
 //!
-//! Plain Rust and two small crates, so that a machine with a toolchain can run them.
+//! Plain Rust and three small crates, so that a machine with a toolchain can run them.
 #![forbid(unsafe_code)]
 
+mod book;
 mod coverage;
+mod dist;
+mod dist_lane;
 mod lanes;
 mod packages;
+mod picture;
 mod steps;
 mod tidy;
+mod tools;
 
 use std::env;
 use std::ffi::OsString;
@@ -23,6 +28,9 @@ The project's own tools.
                               only the steps named; stops at the first that fails
   cargo xtask tidy            the rules no compiler knows: which crate may use which,
                               where `unsafe` may stand, that quoted names exist
+  cargo xtask tidy --words [FOLDER]
+                              old words and missing room lines, counted by crate, or
+                              those below a folder one by one
   cargo xtask compare [WORKLOAD…] [--quick] [--json FILE]
                               our speed and memory beside our peers'; close other
                               programs first. `cargo xtask compare --list` names the
@@ -31,6 +39,14 @@ The project's own tools.
                               which lines of a crate its own tests run, file by file;
                               fails below PERCENT. Says so if it must fetch
                               cargo-llvm-cov (into the target folder) or LLVM's tools
+  cargo xtask dist            a tarball and a package for Debian in target/dist, with
+                              manual pages and completions. The program is the release
+                              build, stripped by `objcopy`; its debug information is
+                              target/dist/bursar.debug. Says so if it must fetch
+                              cargo-deb (into the target folder)
+  cargo xtask book            the first page and docs/ as a book in target/book. Says so
+                              if it must fetch mdbook (into the target folder)
+  cargo xtask picture         docs/quickstart.svg, from a run of the quickstart
 
 Steps of `test`, in order:
 ";
@@ -71,8 +87,20 @@ fn test(args: &[OsString]) -> ExitCode {
     }
 }
 
-fn tidy() -> ExitCode {
-    match tidy::check(&root()) {
+/// `cargo xtask tidy [--words [FOLDER]]`
+fn tidy(args: &[OsString]) -> ExitCode {
+    let words: Vec<_> = args.iter().map(|arg| arg.to_string_lossy()).collect();
+    let words: Vec<&str> = words.iter().map(|word| &**word).collect();
+    let outcome = match words[..] {
+        [] => tidy::check(&root()),
+        ["--words"] => tidy::style(&root(), None),
+        ["--words", folder] => tidy::style(&root(), Some(folder)),
+        _ => {
+            eprintln!("xtask: `tidy` takes nothing, or `--words` and a folder; got {words:?}\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
         Ok(report) => {
             println!("{report}");
             ExitCode::SUCCESS
@@ -132,20 +160,20 @@ fn main() -> ExitCode {
     match command.to_str() {
         Some("compare") => compare(&rest),
         Some(lanes::BUSY) => lanes::busy_loops(),
-        Some("help" | "test" | "tidy" | "coverage") if wants_help => {
+        Some("help" | "test" | "tidy" | "coverage" | "dist" | "book" | "picture") if wants_help => {
             print!("{}", help());
             ExitCode::SUCCESS
         }
         Some("test") => test(&rest),
         Some("coverage") => coverage::run(&rest),
-        Some("tidy") if rest.is_empty() => tidy(),
-        Some("tidy") => {
-            eprintln!("xtask: `tidy` takes no arguments, got {rest:?}\n{USAGE}");
-            ExitCode::from(2)
-        }
+        Some("dist") => dist::run(&rest),
+        Some("book") => book::run(&rest),
+        Some("picture") => picture::run(&rest),
+        Some("tidy") => tidy(&rest),
         _ => {
             let command = command.to_string_lossy();
-            eprintln!("xtask: no command is called `{command}`; there are: test tidy compare coverage\n{USAGE}");
+            let known = "test tidy compare coverage dist book picture";
+            eprintln!("xtask: no command is called `{command}`; there are: {known}\n{USAGE}");
             ExitCode::from(2)
         }
     }

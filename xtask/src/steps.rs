@@ -4,7 +4,7 @@
 //! A step that passed has tested something.
 //!
 //! # Why it holds
-//! Tests are counted as they go by, and a step that should run tests and ran none fails:
+//! Tests are counted, and a step that should run tests and ran none fails:
 //! a renamed file or a forgotten `cfg` must not look like success.
 
 use std::env;
@@ -15,7 +15,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::packages::package_of;
-use crate::{lanes, root, target_dir, tidy};
+use crate::{dist_lane, lanes, root, target_dir, tidy};
 
 /// Something that must hold.
 pub(crate) struct Step {
@@ -39,11 +39,11 @@ pub(crate) const ALL: &[Step] = &[
     Step { name: "compare", about: "the comparison harness: lints and its tests", run: compare },
 ];
 
-/// Steps that take minutes each, for whoever changes what they are about. Only run when named.
+/// Steps that take minutes each, for changes to what they test. They run only when named.
 pub(crate) const LONG: &[Step] = &[
     Step {
         name: "kills",
-        about: "runs killed with -9 at fifty moments and resumed, their keepers stopped or killed at fifty more",
+        about: "runs killed with -9 at fifty moments and resumed; their keepers stopped or killed at fifty more",
         run: kills,
     },
     Step {
@@ -65,6 +65,11 @@ pub(crate) const LONG: &[Step] = &[
         name: "package",
         about: "every package as it would be published, built from what would be uploaded",
         run: package,
+    },
+    Step {
+        name: "dist",
+        about: "the tarball and the package of `cargo xtask dist`, each installed into an empty root and run there",
+        run: dist_lane::check,
     },
     Step { name: "soak", about: "half an hour of flow under load, or SOAK_MINUTES: memory does not grow", run: soak },
     Step {
@@ -161,7 +166,7 @@ fn clippy() -> Result<(), String> {
 
 fn tests() -> Result<(), String> {
     if works(&["nextest", "--version"]) {
-        // A process for each test: one that overflows its stack takes no other with it.
+        // A process for each test: a stack overflow in one does not end the others.
         return Cargo::new(&["nextest", "run", "--workspace", "--no-tests", "fail"]).run();
     }
     println!("cargo-nextest is not installed; using `cargo test`");
@@ -305,7 +310,7 @@ pub(crate) fn works(args: &[&str]) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// The cargo that runs us.
+/// The cargo that started this program.
 pub(crate) fn cargo() -> OsString {
     env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
@@ -364,7 +369,7 @@ impl Cargo {
         self.env(name, format!("{set} {flags}").trim())
     }
 
-    /// Other flags would rebuild everything, there and back: they get a folder of their own.
+    /// A build with other flags would rebuild everything, and so would the next ordinary one: it gets a folder of its own.
     pub(crate) fn target(self, folder: &str) -> Self {
         let folder = target_dir().join(folder).to_string_lossy().into_owned();
         self.args(&["--target-dir", &folder])

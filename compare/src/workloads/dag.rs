@@ -1,9 +1,9 @@
 //! A layered random graph of a million empty jobs, each of which needs three of the layer before. 2 workers.
 //!
 //! The same graph, from the same seed, for both. Timed from the first submit to the end of the last job, building and dropping included. Ours has everything on: four
-//! priorities, aging, two demands of memory under a limit, and an observer who counts events. Tokio's is what one writes by
+//! priorities, aging, two demands of memory under a limit, and an observer that counts events. Tokio's is what one writes by
 //! hand: a counter and a list of successors for each job, and `tokio::spawn` when the counter reaches zero; no
-//! priorities, no limits, nobody told. Neither has names; a row shows what ours cost with them.
+//! priorities, no limits, no observer. Neither has names; a row shows what ours cost with them.
 //!
 //! Bars: 1.0 × tokio; 300 bytes for a job that has ended, while its scheduler lives; a job of the largest graph at most 1.5 ×
 //! one of a graph a thousandth its size, whose share of starting threads is the larger.
@@ -23,7 +23,7 @@ const BYTES_MAX: f64 = 300.0;
 const GROWTH_MAX: f64 = 1.5;
 const SEED: u64 = 0x00B5_5A12;
 
-/// Who needs whom. As many layers as a layer has jobs, or nearly.
+/// Which job needs which. As many layers as a layer has jobs, or nearly.
 struct Graph {
     width: usize,
     /// Of every job, in layers; those of the first are not looked at.

@@ -115,17 +115,17 @@ mod ours {
     use std::task::Waker;
 
     /// Takes control messages in from a thread outside.
-    struct Door {
+    struct Inlet {
         messages: mpsc::Receiver<Stamp>,
-        /// Tells the thread whom to wake.
-        bell: mpsc::Sender<Waker>,
+        /// Gives the thread the waker of this node.
+        wakers: mpsc::Sender<Waker>,
     }
 
-    impl Source for Door {
+    impl Source for Inlet {
         type Out = Stamp;
 
         fn on_start(&mut self, out: &mut Out<'_, Stamp>) -> NodeResult {
-            Ok(self.bell.send(out.waker())?)
+            Ok(self.wakers.send(out.waker())?)
         }
 
         fn produce(&mut self, out: &mut Out<'_, Stamp>) -> Result<Produced, NodeError> {
@@ -170,17 +170,17 @@ mod ours {
 
     pub(super) fn run(count: usize, workers: Option<usize>) -> Result<Seen, Failure> {
         let (send, messages) = mpsc::channel();
-        let (bell, bells) = mpsc::channel();
+        let (wakers, waker_of_node) = mpsc::channel();
         let (result, results) = mpsc::channel();
         let mut graph = Graph::new("control");
         let stop = Arc::new(AtomicBool::new(false));
         let (mut numbers, stopping) = (0_u64.., stop.clone());
         let data = graph.add("data", source(move || numbers.next().filter(|_| !stop.load(Ordering::Relaxed))));
-        let door = graph.add("door", NodeSpec::source(Door { messages, bell }).band(Band::Control));
+        let inlet = graph.add("inlet", NodeSpec::source(Inlet { messages, wakers }).band(Band::Control));
         let seen = Seen::with_room(count);
         let busy = graph.add("busy", NodeSpec::node(Busy { seen, result, began: Instant::now() }));
         graph.connect(data.out("out"), busy.input("in")).capacity(CAPACITY);
-        graph.connect(door.out("out"), busy.input("orders")).control();
+        graph.connect(inlet.out("out"), busy.input("orders")).control();
 
         let mut flow = Flow::builder().register(graph).batch(BATCH);
         if let Some(workers) = workers {
@@ -189,9 +189,9 @@ mod ours {
         let flow = flow.build()?;
         thread::scope(|threads| {
             threads.spawn(move || {
-                if let Ok(waker) = bells.recv() {
+                if let Ok(waker) = waker_of_node.recv() {
                     send_all(count, |stamp| {
-                        send.send(stamp).expect("the door is open");
+                        send.send(stamp).expect("the inlet is open");
                         waker.wake_by_ref();
                     });
                     // Both sources end, and so does the flow when all is delivered.

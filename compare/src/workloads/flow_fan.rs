@@ -114,7 +114,7 @@ mod with_crossbeam {
         sum(count, lanes, inputs)
     }
 
-    /// One channel: who is free takes the next.
+    /// One channel: a free node takes the next message.
     pub fn shared(count: u64) -> u64 {
         let (lane, input) = bounded(CAPACITY);
         sum(count, vec![lane], vec![input; WIDTH])

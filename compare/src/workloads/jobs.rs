@@ -1,6 +1,6 @@
 //! A million empty jobs that need nothing. 2 workers.
 //!
-//! The scheduler has everything on, as in `dag`: priorities, aging, demands and limits, and an observer who counts events. Jobs are submitted a thousand
+//! The scheduler has everything on, as in `dag`: priorities, aging, demands and limits, and an observer that counts events. Jobs are submitted a thousand
 //! at a time; a second row has them one by one. Timed from the first submit to the end of the last job. Tokio stands beside it for
 //! orientation: it only spawns.
 //!

@@ -27,7 +27,7 @@ const LONG: Duration = Duration::from_secs(6);
 /// What each of them does, until it is cancelled.
 #[derive(Clone, Copy)]
 enum Doing {
-    /// It waits, for longer than anybody looks.
+    /// It waits for longer than the measurement takes.
     Waiting,
     /// It computes for 100 µs from one checkpoint to the next.
     Busy,

@@ -20,8 +20,8 @@ use crate::workloads::peers;
 
 pub const NAME: &str = "steal";
 const P50_US_MAX: f64 = 10.0;
-/// Nobody stole for so long: nobody will.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// If no worker stole for so long, none will.
+const STEAL_TIMEOUT: Duration = Duration::from_secs(2);
 
 fn busy(time: Duration) {
     let started = Instant::now();
@@ -52,7 +52,7 @@ impl Stopwatch {
     fn wait(&self) -> Option<f64> {
         loop {
             match self.started_ns.load(Ordering::Acquire) {
-                0 if self.published.elapsed() > PATIENCE => return None,
+                0 if self.published.elapsed() > STEAL_TIMEOUT => return None,
                 0 => spin_loop(),
                 nanoseconds => return Some(nanoseconds as f64 / 1e3),
             }
@@ -113,7 +113,7 @@ fn sample(
         let rayon = with_rayon::steals(pool, pauses);
         for (samples, batch_samples) in samples.iter_mut().zip([ours, rayon]) {
             let taken: Option<Vec<f64>> = batch_samples.into_iter().collect();
-            let taken = taken.ok_or_else(|| format!("nobody stole within {PATIENCE:?}"))?;
+            let taken = taken.ok_or_else(|| format!("no worker stole within {STEAL_TIMEOUT:?}"))?;
             if batch > 0 {
                 samples.extend(taken);
             }

@@ -13,7 +13,7 @@ use vocab::SplitMix64;
 use crate::event::{Event, Events};
 use crate::laws::Laws;
 use crate::program::{Program, Step};
-use crate::report::Report;
+use crate::report::{CpuReport, Report, ThreadReport};
 
 /// How many steps that take no time a thread may do one after the other.
 const STEPS_AT_ONCE_MAX: u32 = 1_000;
@@ -159,9 +159,33 @@ impl Machine {
             self.compute(cpu);
             self.go_on(cpu);
         }
-        let report = Report::of(self);
+        let report = self.report();
         report.check_sums(self.now);
         report
+    }
+
+    /// What it came to so far.
+    fn report(&self) -> Report {
+        let threads = self.threads.iter().map(|thread| ThreadReport {
+            name: thread.name.clone(),
+            process: self.processes.get(thread.process).map(|(name, _)| name.clone()).unwrap_or_default(),
+            account: match self.scheduler.thread(thread.id) {
+                Ok(state) => *state.account(),
+                Err(_) => thread.final_account,
+            },
+            waits: thread.waits,
+            wait_sum: thread.wait_sum,
+            wait_max: thread.wait_max,
+            rounds: thread.rounds,
+        });
+        let cpus = self.scheduler.machine().iter();
+        Report {
+            threads: threads.collect(),
+            cpus: cpus.map(|cpu| CpuReport { account: *self.scheduler.cpu(cpu) }).collect(),
+            events: self.handled,
+            interrupts: self.interrupts,
+            notices: self.notices.clone(),
+        }
     }
 
     fn handle(&mut self, event: Event) {

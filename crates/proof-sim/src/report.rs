@@ -6,8 +6,6 @@ use std::fmt;
 
 use policy_cpu::{CpuAccount, Nanos, Notice, ThreadCpuAccount};
 
-use crate::machine::Machine;
-
 /// One thread.
 #[derive(Debug, Clone)]
 pub struct ThreadReport {
@@ -50,29 +48,6 @@ pub struct Report {
 }
 
 impl Report {
-    pub(crate) fn of(machine: &Machine) -> Self {
-        let threads = machine.threads.iter().map(|thread| ThreadReport {
-            name: thread.name.clone(),
-            process: machine.processes.get(thread.process).map(|(name, _)| name.clone()).unwrap_or_default(),
-            account: match machine.scheduler.thread(thread.id) {
-                Ok(state) => *state.account(),
-                Err(_) => thread.final_account,
-            },
-            waits: thread.waits,
-            wait_sum: thread.wait_sum,
-            wait_max: thread.wait_max,
-            rounds: thread.rounds,
-        });
-        let cpus = machine.scheduler.machine().iter();
-        Report {
-            threads: threads.collect(),
-            cpus: cpus.map(|cpu| CpuReport { account: *machine.scheduler.cpu(cpu) }).collect(),
-            events: machine.handled,
-            interrupts: machine.interrupts,
-            notices: machine.notices.clone(),
-        }
-    }
-
     /// The thread of that name.
     pub fn thread(&self, name: &str) -> &ThreadReport {
         self.threads.iter().find(|thread| thread.name == name).unwrap_or_else(|| panic!("no thread `{name}`"))

@@ -133,6 +133,12 @@ Examples:
   bursar completions zsh           save as _bursar in a folder of $fpath
   bursar completions fish          save as ~/.config/fish/completions/bursar.fish";
 
+pub(crate) const MAN: &str = "\
+Examples:
+  bursar man | man -l -            of `bursar` itself
+  bursar man flow run | man -l -   of a command
+  bursar man --all ~/.local/share/man/man1   all of them, where `man bursar-run` finds them";
+
 pub(crate) const HELP: &str = "\
 Examples:
   bursar help run                  the help of a command

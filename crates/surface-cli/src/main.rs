@@ -23,7 +23,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use commands::{Completions, completions, files, list, logs, manual, prune, steer, why};
+use commands::{Completions, completions, files, list, logs, man, manual, prune, steer, why};
 use exit::{Failure, say};
 
 /// Runs jobs of a DAG within CPU, RAM and GPU limits, and dataflow graphs with backpressure.
@@ -83,6 +83,9 @@ enum Command {
     /// Print a completion script for a shell
     #[command(after_help = help::COMPLETIONS)]
     Completions(Completions),
+    /// Print a manual page, or write all of them into a folder
+    #[command(after_help = help::MAN)]
+    Man(man::Options),
     /// Show the help of a command, or the reference of job files, flow files and events
     #[command(after_help = help::HELP)]
     Help(manual::Options),
@@ -130,6 +133,7 @@ fn dispatch(command: &Command) -> Result<ExitCode, Failure> {
         Command::Show(options) => list::show(options),
         Command::Prune(options) => prune::run(options),
         Command::Completions(options) => completions(options, Cli::command()),
+        Command::Man(options) => man::man(options, Cli::command()),
         Command::Help(options) => manual::help(options, Cli::command()),
     };
     exit.map(ExitCode::from)
@@ -166,5 +170,32 @@ mod tests {
             count += own;
         }
         assert!(count > 40, "only {count} examples were found: were they indented otherwise?");
+    }
+
+    #[test]
+    fn every_command_that_the_pages_name_is_understood() {
+        let pages = [
+            include_str!("../../../README.md"),
+            include_str!("../../../docs/jobs.md"),
+            include_str!("../../../docs/flow.md"),
+        ];
+        let mut count = 0;
+        for line in pages.iter().flat_map(|page| page.lines()) {
+            let quoted = line.split('`').skip(1).step_by(2);
+            for command in quoted.filter(|quoted| quoted.starts_with("bursar ") && !quoted.starts_with("bursar = ")) {
+                let words = command.split_whitespace().map(|word| match word {
+                    "RUN" => "r-7f3a",
+                    word => word.trim_matches('\''),
+                });
+                if let Err(error) = Cli::try_parse_from(words) {
+                    // `bursar run` is the name of a command; `--help` is an error that is none.
+                    let is_name = command.split_whitespace().count() == 2
+                        && error.kind() == clap::error::ErrorKind::MissingRequiredArgument;
+                    assert!(is_name || !error.use_stderr(), "`{command}`: {error}");
+                }
+                count += 1;
+            }
+        }
+        assert!(count > 20, "only {count} commands were found");
     }
 }

@@ -7,7 +7,7 @@ use toml::{Table, Value};
 use super::{File, Problem};
 use crate::packages::folder_of;
 
-/// Floors of the house, lowest first. A crate depends only on floors below its own.
+/// Floors (layers), lowest first. A crate depends only on floors below its own.
 const FLOORS: &[&[&str]] = &[
     &["vocab", "bursar-macros"],
     &["mech-fiber", "mech-sync", "mech-process", "policy-cpu", "policy-jobs", "policy-flow"],

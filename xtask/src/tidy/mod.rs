@@ -6,15 +6,21 @@
 
 mod floors;
 mod lexer;
+mod links;
 mod plain;
 mod quotes;
+mod room;
 mod rooms;
 mod unsafety;
 mod walks;
+mod words;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+
+pub(crate) use links::local_links;
 
 /// A file of the project.
 #[derive(Clone, Debug)]
@@ -47,9 +53,21 @@ const RULES: &[(&str, Rule)] = &[
     ("unsafe", unsafety::check),
     ("quoted names", quotes::check),
     ("walks", walks::check),
+    ("links", links::check),
     ("file length", plain::length),
     ("machine paths", plain::machine_paths),
 ];
+
+/// Whether `STYLE_RULES` fail a check. `cargo xtask tidy --words` counts what they find either way.
+const ENFORCED: bool = false;
+
+/// The rules about words.
+const STYLE_RULES: &[(&str, Rule)] = &[("words", words::check), ("room", room::check)];
+
+/// The rules that hold.
+fn rules() -> impl Iterator<Item = &'static (&'static str, Rule)> {
+    RULES.iter().chain(if ENFORCED { STYLE_RULES } else { &[] })
+}
 
 /// Applies every rule to the project; `Err` lists the problems.
 pub(crate) fn check(root: &Path) -> Result<String, String> {
@@ -58,13 +76,53 @@ pub(crate) fn check(root: &Path) -> Result<String, String> {
         return Err(format!("tidy: there is no project in {}", root.display()));
     }
     let mut problems = Vec::new();
-    for (name, rule) in RULES {
+    for (name, rule) in rules() {
         problems.extend(rule(&files).into_iter().map(|problem| format!("{name}: {problem}")));
     }
     match problems.len() {
-        0 => Ok(format!("tidy: {} files keep {} rules", files.len(), RULES.len())),
+        0 => Ok(format!("tidy: {} files keep {} rules", files.len(), rules().count())),
         count => Err(format!("{}\ntidy: {count} problems", problems.join("\n"))),
     }
+}
+
+/// What `STYLE_RULES` find, counted by crate; or, below `folder`, one by one.
+pub(crate) fn style(root: &Path, folder: Option<&str>) -> Result<String, String> {
+    let files = read(root).map_err(|error| format!("tidy: cannot read the project: {error}"))?;
+    Ok(match folder {
+        Some(folder) => style_problems(&files, folder),
+        None => style_counts(&files),
+    })
+}
+
+fn style_problems(files: &[File], folder: &str) -> String {
+    let below: Vec<File> = files.iter().filter(|file| file.path.starts_with(folder)).cloned().collect();
+    let found: Vec<_> = STYLE_RULES.iter().flat_map(|(_, rule)| rule(&below)).collect();
+    format!("{}\n{} problems in {} files of {folder}", found.join("\n"), found.len(), below.len())
+}
+
+fn style_counts(files: &[File]) -> String {
+    let mut counts: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (index, (_, rule)) in STYLE_RULES.iter().enumerate() {
+        for file in files {
+            let owner = match file.in_crate() {
+                Some((name, _)) => name,
+                None => file.path.split_once('/').map_or(file.path.as_str(), |(folder, _)| folder),
+            };
+            let count = rule(std::slice::from_ref(file)).len();
+            counts.entry(owner).or_insert_with(|| vec![0; STYLE_RULES.len()])[index] += count;
+        }
+    }
+    counts.retain(|_, found| found.iter().any(|count| *count > 0));
+    let row = |name: &str, cells: Vec<String>| {
+        format!("{name:<20}{}\n", cells.iter().map(|cell| format!("{cell:>8}")).collect::<String>())
+    };
+    let mut text = row("", STYLE_RULES.iter().map(|(name, _)| (*name).to_owned()).collect());
+    let mut sums = vec![0; STYLE_RULES.len()];
+    for (name, found) in &counts {
+        text += &row(name, found.iter().map(usize::to_string).collect());
+        sums.iter_mut().zip(found).for_each(|(sum, count)| *sum += count);
+    }
+    text + row("all", sums.iter().map(usize::to_string).collect()).trim_end()
 }
 
 /// The text files of the project; what git ignores is not part of it.
@@ -129,6 +187,23 @@ mod tests {
         let nowhere = crate::root().join("xtask/src");
         let error = check(&nowhere).expect_err("there is no manifest");
         assert!(error.contains("there is no project"), "{error}");
+    }
+
+    #[test]
+    fn problems_of_style_are_counted_by_crate_and_listed_by_folder() {
+        let files = [
+            File::new("crates/a/src/lib.rs", concat!("//! A de", "sk, a se", "at.\n")),
+            File::new("crates/b/src/lib.rs", "//! B.\n//!\n//! Room: values.\n"),
+            File::new("README.md", concat!("A de", "sk.\n")),
+        ];
+        let lines: Vec<Vec<String>> =
+            style_counts(&files).lines().map(|line| line.split_whitespace().map(str::to_owned).collect()).collect();
+        assert_eq!(
+            lines,
+            [vec!["words", "room"], vec!["README.md", "1", "0"], vec!["a", "2", "1"], vec!["all", "3", "1"]]
+        );
+        let listed = style_problems(&files, "crates/a");
+        assert!(listed.ends_with("3 problems in 1 files of crates/a"), "{listed}");
     }
 
     #[test]

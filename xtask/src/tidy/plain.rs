@@ -4,7 +4,7 @@ use super::{File, Problem};
 
 const LINES_MAX: usize = 600;
 
-/// No file is longer than a reader's patience. A second invariant is a second file.
+/// No file is longer than can be read in one go. A second invariant is a second file.
 pub(super) fn length(files: &[File]) -> Vec<Problem> {
     // A history grows; that is its purpose.
     let counted = |path: &str| path.ends_with(".rs") || (path.ends_with(".md") && path != "CHANGELOG.md");
@@ -17,10 +17,10 @@ pub(super) fn length(files: &[File]) -> Vec<Problem> {
         .collect()
 }
 
-/// Folders of somebody's machine. In pieces, or this file would break the rule.
+/// Folders of one machine. In pieces, or this file would break the rule.
 const MACHINE_PATHS: &[&str] = &[concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/tmp/", "wt")];
 
-/// A path that exists on one machine helps nobody on another.
+/// A path that exists on one machine is useless on another.
 pub(super) fn machine_paths(files: &[File]) -> Vec<Problem> {
     let mut problems = Vec::new();
     for file in files {

@@ -155,14 +155,14 @@ mod tests {
     fn problems_of(comment: &str) -> Vec<Problem> {
         check(&[
             File::new("crates/mech-sync/src/park.rs", comment),
-            File::new("crates/mech-sync/src/idle/bell.rs", ""),
+            File::new("crates/mech-sync/src/idle/sleepers.rs", ""),
             File::new("crates/mech-sync/tests/loom.rs", "fn no_wakeup_is_lost() {}\n"),
         ])
     }
 
     #[test]
     fn a_file_that_is_there_may_be_named_from_near_or_far() {
-        let near = "//! See `tests/loom.rs`, idle/bell.rs and `src/idle/bell.rs`.\n";
+        let near = "//! See `tests/loom.rs`, idle/sleepers.rs and `src/idle/sleepers.rs`.\n";
         assert_eq!(problems_of(near), [""; 0]);
         assert_eq!(problems_of("// crates/mech-sync/tests/loom.rs: all of it.\n"), [""; 0]);
     }
@@ -188,11 +188,14 @@ let path = \"src/gone.rs\";
     fn a_test_that_is_gone_is_named_with_its_place() {
         let comment = "\
 //! Checked by `tests/loom.rs`; removing either fence
-//! fails `no_wakeup_is_lost` and `no_bell_rings_twice`.
+//! fails `no_wakeup_is_lost` and `no_sleeper_wakes_twice`.
 //!
 //! Uses `wait_for_ever`, in another paragraph.
 ";
-        assert_eq!(problems_of(comment), ["crates/mech-sync/src/park.rs:2 names `no_bell_rings_twice`, no such test"]);
+        assert_eq!(
+            problems_of(comment),
+            ["crates/mech-sync/src/park.rs:2 names `no_sleeper_wakes_twice`, no such test"]
+        );
     }
 
     #[test]

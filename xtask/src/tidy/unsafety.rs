@@ -3,7 +3,7 @@
 use super::lexer::lines;
 use super::{File, Problem};
 
-/// Mechanism and the C door: memory and foreign calls are their business.
+/// Mechanism and the C interface: they deal with raw memory and foreign calls.
 const MAY_BE_UNSAFE: &[&str] = &["mech-fiber", "mech-sync", "mech-process", "surface-capi", "sched-tasks"];
 
 /// Crates that may be unsafe, but in one folder only, and in files called `raw.rs`: a file for each invariant, and no other file is read for it.
@@ -31,7 +31,7 @@ fn opens_forbidding(file: &File) -> Option<Problem> {
     (!forbids).then(|| format!("{} does not open with `{FORBID}`", file.path))
 }
 
-/// One problem a file, with the first place: the cure is to move the code, not to edit a line.
+/// One problem for each file, with the first line: the fix is to move the code, not to edit a line.
 fn in_one_folder(file: &File) -> Option<Problem> {
     let (name, rest) = file.in_crate()?;
     let (_, only) = IN_ONE_FOLDER.iter().find(|(one, _)| *one == name)?;

@@ -7,6 +7,7 @@
 pub(crate) mod files;
 pub(crate) mod list;
 pub(crate) mod logs;
+pub(crate) mod man;
 pub(crate) mod manual;
 pub(crate) mod prune;
 pub(crate) mod steer;
