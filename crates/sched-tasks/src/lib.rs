@@ -7,6 +7,7 @@ mod budget;
 mod channel;
 mod confine;
 mod contain;
+mod convert;
 pub mod decide;
 mod drive;
 mod error;
