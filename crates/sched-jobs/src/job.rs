@@ -229,7 +229,9 @@ impl Job {
         self
     }
 
-    /// What it does. Called again if it is retried.
+    /// What it does. Called again if it is retried. What the closure may return: see [`Returns`].
+    ///
+    /// A closure that uses `?` is easier to write with [`try_run`](Self::try_run), which knows the type of its error.
     #[inline]
     pub fn run<R: Returns>(mut self, mut work: impl FnMut(&Ctx<'_>) -> R + Send + 'static) -> Self {
         // Who may not do everything may not have it done either.
@@ -238,6 +240,43 @@ impl Job {
             Some(limits) => Box::new(move |ctx| limits.enter(|| work(ctx)).done()),
         });
         self
+    }
+
+    /// As [`run`](Self::run), for a closure that may fail with any error, or returns a value of a type of its own.
+    ///
+    /// ```
+    /// use sched_jobs::{Job, Jobs};
+    ///
+    /// struct Scene(u16);
+    ///
+    /// let jobs = Jobs::builder().build();
+    /// jobs.submit_all([
+    ///     Job::new("number").run(|_| "12"),
+    ///     Job::new("scene").needs("number").try_run(|ctx| Ok(Scene(ctx.input::<&str>("number")?.parse()?))),
+    ///     Job::new("render").needs("scene").try_run(|ctx| {
+    ///         let Scene(number) = *ctx.input("scene")?;
+    ///         ctx.progress(0.5)?;
+    ///         Ok(assert_eq!(number, 12))
+    ///     }),
+    /// ])?;
+    /// assert_eq!(jobs.wait()?.succeeded, 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn try_run<T: Send + Sync + 'static>(
+        self,
+        work: impl FnMut(&Ctx<'_>) -> Result<T, JobError> + Send + 'static,
+    ) -> Self {
+        self.run(work)
+    }
+
+    /// As [`run_once`](Self::run_once), for a closure that may fail with any error, or returns a value of a type of its own.
+    #[inline]
+    pub fn try_run_once<T: Send + Sync + 'static>(
+        self,
+        work: impl FnOnce(&Ctx<'_>) -> Result<T, JobError> + Send + 'static,
+    ) -> Self {
+        self.run_once(work)
     }
 
     /// What it does, once: for closures that give away what they hold. Cannot be retried.
@@ -362,9 +401,9 @@ impl fmt::Debug for Job {
     }
 }
 
-/// What the closure of a job may return: nothing, a value, or a [`Result`] with either.
+/// What the closure of a job may return: nothing, a value of a type of the standard library, or a [`Result`] with any value and any error. It may also never return.
 ///
-/// A value becomes the job's output, which dependents read with [`Ctx::input`].
+/// A value becomes the job's output, which dependents read with [`Ctx::input`]. A value of another type is returned as `Ok(value)`, by [`Job::try_run`].
 pub trait Returns {
     #[doc(hidden)]
     #[allow(private_interfaces)]
@@ -376,6 +415,50 @@ impl Returns for () {
     fn done(self) -> Done {
         Ok(None)
     }
+}
+
+/// The type of what never returns, as `panic!()`: stable Rust has no name for it.
+type Never = <fn() -> ! as Output>::Type;
+
+trait Output {
+    type Type;
+}
+
+impl<R> Output for fn() -> R {
+    type Type = R;
+}
+
+impl Returns for Never {
+    #[allow(private_interfaces)]
+    fn done(self) -> Done {
+        self
+    }
+}
+
+/// For types whose values are outputs. One impl for all types would overlap with that for [`Result`].
+macro_rules! values {
+    ($([$($generics:tt)*] $type:ty;)+) => {$(
+        impl<$($generics)*> Returns for $type
+        where
+            Self: Send + Sync + 'static,
+        {
+            #[allow(private_interfaces)]
+            fn done(self) -> Done {
+                Ok(Some(Arc::new(self)))
+            }
+        }
+    )+};
+}
+
+values! {
+    [] bool; [] char; [] f32; [] f64;
+    [] u8; [] u16; [] u32; [] u64; [] u128; [] usize;
+    [] i8; [] i16; [] i32; [] i64; [] i128; [] isize;
+    [] String; [] &'static str; [] std::ffi::OsString; [] std::path::PathBuf; [] Duration; [] std::time::SystemTime;
+    [T] Vec<T>; [T] std::collections::VecDeque<T>; [T] Box<T>; [T] Arc<T>; [T] Option<T>; [T, const N: usize] [T; N];
+    [K, V] std::collections::BTreeMap<K, V>; [K, V, S] std::collections::HashMap<K, V, S>;
+    [T] std::collections::BTreeSet<T>; [T, S] std::collections::HashSet<T, S>;
+    [A, B] (A, B); [A, B, C] (A, B, C); [A, B, C, D] (A, B, C, D);
 }
 
 impl<T: Send + Sync + 'static, E: Into<JobError>> Returns for Result<T, E> {

@@ -24,7 +24,7 @@ use std::{
         },
     },
     task::Waker,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use mech_sync::{Countdown, SpinLock, Waiter};
@@ -194,8 +194,11 @@ impl NurseryCore {
     }
 
     fn start_deadline(&self) {
-        if let Some(after) = self.options.deadline {
-            self.set_deadline(after);
+        if let Some(after) = self.options.timeout {
+            self.set_timeout(after);
+        }
+        if let Some(at) = self.options.deadline {
+            self.set_deadline(at);
         }
     }
 
@@ -534,8 +537,13 @@ impl NurseryCore {
     }
 
     /// Cancels everything in it after this time.
-    pub(crate) fn set_deadline(&self, after: Duration) {
+    pub(crate) fn set_timeout(&self, after: Duration) {
         self.set_alarm(after, move |nursery| Alarm::Deadline { nursery, after });
+    }
+
+    /// Cancels everything in it at this time of its clock.
+    pub(crate) fn set_deadline(&self, at: Instant) {
+        self.set_timeout(at.saturating_duration_since(self.shared.clock.now()));
     }
 
     fn set_alarm(&self, after: Duration, what: impl FnOnce(Weak<NurseryCore>) -> Alarm) {
