@@ -1,5 +1,7 @@
 //! Where jobs and flows meet: a flow that is a job, and jobs that are a node.
 //!
+//! Room: interface.
+//!
 //! Both stand on tasks: what cancels or pauses a job does so to the flow in it, and who waits for jobs in a node holds no worker.
 
 use std::sync::atomic::{AtomicU64, Ordering};

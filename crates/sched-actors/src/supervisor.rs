@@ -86,7 +86,7 @@ impl<'a> Supervisor<'a> {
     /// [`on_exhausted`](Self::on_exhausted) says otherwise. A child that gets nothing fails, and is started again by the usual rules.
     ///
     /// ```
-    /// use bursar::{Budget, actor::{Child, Restart, Strategy, Supervisor}, charge, nursery};
+    /// use bursar::{Budget, actor::{Child, Restart, Strategy, Supervisor}, budget::charge, nursery};
     ///
     /// nursery(|n| {
     ///     let worker = Child::task("worker", || { (0..50).for_each(|_| charge(10)); Ok(()) });

@@ -31,7 +31,7 @@ pub enum Stop {
 /// Runs `body`, and tells what stopped it before its end. For schedulers that stand on tasks: `std::panic::catch_unwind` catches a cancellation, too, but cannot tell it from a panic.
 ///
 /// ```
-/// use bursar::{Stop, contain, nursery, sleep};
+/// use bursar::{nursery, sleep, task::{Stop, contain}};
 /// use std::time::Duration;
 ///
 /// nursery(|n| {

@@ -95,7 +95,7 @@ impl<T, E: fmt::Debug> Outcome for Result<T, E> {
 /// How to [`explore`].
 ///
 /// ```
-/// use bursar::{Explore, yield_now};
+/// use bursar::{determinism::Explore, yield_now};
 ///
 /// let explored = Explore::new().workers(2).max_steps(10_000).run(0..20, || bursar::join(yield_now, yield_now).0);
 /// assert!(explored.distinct > 1); // not all seeds made the same of it
@@ -188,7 +188,7 @@ impl Explore {
     /// The same for who wants to look at the failure.
     ///
     /// ```
-    /// use bursar::{Explore, Runtime, channel};
+    /// use bursar::{Runtime, channel, determinism::Explore};
     ///
     /// let program = || {
     ///     let (_tx, rx) = channel::<()>(1);

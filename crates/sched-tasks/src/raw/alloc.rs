@@ -19,7 +19,7 @@ use crate::alarm;
 /// function, [`checkpoint`](crate::checkpoint), [`charge`](crate::charge), or anything that waits.
 ///
 /// ```
-/// use bursar::BudgetedAlloc;
+/// use bursar::budget::BudgetedAlloc;
 ///
 /// #[global_allocator]
 /// static MEMORY: BudgetedAlloc = BudgetedAlloc::system();
