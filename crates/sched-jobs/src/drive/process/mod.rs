@@ -28,7 +28,6 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use hashbrown::HashMap;
-use mech_process::{Handle, How, Keepers, Launch, Recovered, Report, Survivor};
 
 use policy_jobs::{Cause, Gpu, GpuDriver, JobId};
 
@@ -36,7 +35,11 @@ pub use self::command::{Command, OnCrash};
 pub use self::outputs::{Made, Stamp};
 pub use self::vram::VramWatch;
 pub use self::words::{exit_code, words};
-pub use mech_process::{End, Limits as ProcessLimits, OverRam, Stdin};
+pub use mech_process::keeper::main as keeper_main;
+pub use mech_process::{
+    End, Handle, How, KeeperProgram, Keepers, Launch, Limits as ProcessLimits, Listener, OverRam, Recovered, Report,
+    Seen, Stdin, Survivor,
+};
 
 use self::outputs::{Verdict, Watched};
 use crate::drive::panics::{Caught, Whose};
