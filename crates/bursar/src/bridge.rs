@@ -2,7 +2,7 @@
 //!
 //! Room: interface.
 //!
-//! Both stand on tasks: what cancels or pauses a job does so to the flow in it, and who waits for jobs in a node holds no worker.
+//! Both stand on tasks: what cancels or pauses a job does so to the flow in it, and a node that waits for jobs holds no worker.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -96,7 +96,7 @@ where
     T: Payload,
     G: IntoIterator<Item = Job>,
 {
-    /// Cancels what is left of a part that nobody waits for any more.
+    /// Cancels what is left of a part when its node stops waiting for it.
     struct Waited(Part);
     impl Drop for Waited {
         fn drop(&mut self) {

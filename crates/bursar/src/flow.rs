@@ -55,7 +55,7 @@
 //!
 //! A circle is allowed if one of its edges never keeps its producer waiting: one that drops, or keeps the newest, or leads to an input called `control`.
 //!
-//! # Who is next
+//! # Which node runs next
 //!
 //! Edges are in one of three [bands](Band), by their priority. Bands that all have something to do share turns 4:2:1, exactly. A message of control waits until one of the turns ends that are being
 //! given when it comes, and after that at most one turn of another band begins before its own. That holds on any number of workers. A turn that is being given when control comes ends after some microseconds, or the message

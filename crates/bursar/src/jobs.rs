@@ -24,12 +24,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Who runs next
+//! # Which job runs next
 //!
-//! Of the ready jobs that fit, the one with the highest *effective priority*: its own, and one more for every half second it has waited ([`Aging`]). Then who was ready earlier,
-//! then who was submitted earlier. CPU slots and named resources are never exceeded. Memory is a soft limit: a job larger than all of it runs when nothing else does.
+//! Of the ready jobs that fit, the one with the highest *effective priority*: its own, and one more for every half second it has waited ([`Aging`]). Among equals, the one that was ready earlier,
+//! then the one that was submitted earlier. CPU slots and named resources are never exceeded. Memory is a soft limit: a job larger than all of it runs when nothing else does.
 //! Video memory is, too, unless the [cards](JobsBuilder::gpus) are known: then each job gets [cards](Ctx::gpus) with enough free, and none is promised beyond its memory.
-//! A job that does not fit while others pass it by is owed its turn after a while: room is kept for it, and none waits for ever.
+//! A job that does not fit while others pass it by gets a reservation after a while: room is kept for it, so no job starves.
 //!
 //! # Parts, keys and retries
 //!
@@ -59,8 +59,8 @@
 //! # Closures and everything else
 //!
 //! Closures run as [thread tasks](crate::task::TaskBuilder::on_thread), one for each CPU slot, or as fibers ([`Job::light`]), and may open a [`nursery`](crate::nursery) for the small things inside: cancelling and pausing
-//! reach those, and [`Job::budget`] limits them. A [flow can be a job](FlowJob), and jobs a [node of a flow](crate::flow::jobs_for). A [seeded](crate::Builder::seeded) run decides over jobs, too. Whatever is not a closure stands behind
-//! [`Executor`]; [`process`] is one: commands as whole trees of processes, that are frozen, measured and ended as one, and found again after this program was killed.
+//! reach those, and [`Job::budget`] limits them. A [flow can be a job](FlowJob), and jobs a [node of a flow](crate::flow::jobs_for). A [seeded](crate::Builder::seeded) run decides over jobs, too. Work that is not a closure is done by an
+//! [`Executor`]; [`process`] has one for commands, as whole trees of processes that are frozen, measured and ended as one, and found again after this program was killed.
 //!
 //! The command `bursar run` is made of these parts, a file format, and a journal.
 #[cfg(feature = "flow")]

@@ -2,6 +2,8 @@
 //! [`nursery`], which does not return before all its tasks have ended. So tasks may borrow from the code that started them, errors have somewhere to go,
 //! and cancelling a nursery cancels the whole tree inside it, destructors and all.
 //!
+//! Room: interface.
+//!
 //! ```
 //! use bursar::prelude::*;
 //!
@@ -95,7 +97,7 @@
 //!
 //! A task fails if it panics, runs out of stack at a [check](#stack-overflow), or was started by [`try_spawn`](Nursery::try_spawn) and returns `Err`. Then its nursery cancels the
 //! other tasks, waits for them, and returns the error. Failures that happen meanwhile are [attached](TaskError::others). Any error type converts to
-//! [`TaskError`], so `?` works; [`Reason`] tells the kinds apart, and [`TaskError::downcast_ref`] gives the original back.
+//! [`TaskError`], so `?` works; [`Reason`] tells the kinds apart, and [`TaskError::downcast_ref`] gives the original back. The errors of jobs and of nodes of a flow do the same, and all three convert into each other.
 //!
 //! ```
 //! use bursar::prelude::*;
@@ -110,7 +112,7 @@
 //! assert!(error.to_string().contains("task `parse`"));
 //! ```
 //!
-//! [`spawn`](Nursery::spawn) differs in one point: what it returns, an `Err` as well, is a value for whoever joins. With
+//! [`spawn`](Nursery::spawn) differs in one point: what it returns, also an `Err`, is a value for the caller of [`join`](Task::join). With
 //! [`OnFailure::WaitAll`] a failure lets the siblings finish.
 //!
 //! A panic of the body goes on when all tasks have ended. If a task failed before it, as in `task.join().unwrap()`, the nursery returns that failure, and the panic is attached.
@@ -327,7 +329,7 @@
 //! ledger of its own gains nothing: what that grants is counted beside what the task has, and a [`CapBudget`](capability::CapBudget) of it is refused. A thread that a task starts with
 //! `std::thread::spawn` is out of reach: see [`Confinement`](capability::Confinement).
 //!
-//! A [`Profile`](capability::Profile), given when the runtime is built, says how much all of it insists on: `:service` has small budgets for everybody, `:cluster` larger ones and supervisors that
+//! A [`Profile`](capability::Profile), given when the runtime is built, says how strict it is: `:service` has small budgets for all tasks, `:cluster` larger ones and supervisors that
 //! recharge, in `:sovereign` nothing runs that was not granted by name, and `:core` has no tasks at all. Without a profile nothing is limited until a nursery says so.
 //!
 //! ## Actors and supervisors
@@ -361,7 +363,7 @@
 //!
 //! ## Finding what depends on the order
 //!
-//! [`explore`] runs a program under many seeds. Each decides which of several virtual workers goes on, where one is interrupted, whom it robs and which arm of a [`select!`] is
+//! [`explore`] runs a program under many seeds. Each seed decides which of several virtual workers runs next, where it is interrupted, from which worker it steals and which arm of a [`select!`] is
 //! taken; timers take no time. Here two tasks look at a balance, and then act on what they saw:
 //!
 //! ```should_panic
@@ -430,7 +432,7 @@
 //!   they leave in another order than they entered, the thread keeps a pointer into a frame that is gone: undefined behaviour, without a line of `unsafe` in your program. The language
 //!   gives no means to forbid it. So do not wait inside such a closure. Where you must, use a [future](Nursery::spawn_async), in which no `await` fits into a closure, or a task that
 //!   has a thread to itself: [`on_thread`](task::TaskBuilder::on_thread). For a value of the task's own there is [`fiber_local!`].
-//! - **A foreign waker is quick.** A waker that a task makes itself runs wherever the wake happens, also on the thread that keeps the time for everybody, and outside the limits of the
+//! - **A foreign waker is quick.** A waker that a task makes itself runs wherever the wake happens, also on the timer thread of the runtime, and outside the limits of the
 //!   task. If it panics, the panic ends there. If it blocks, it blocks that thread.
 //! - **A destructor that runs during a panic is not stopped by a budget**: a second unwinding would end the process. It is charged what there is.
 //! - **A started fiber never changes threads.** `Rc`s, guards, and addresses of thread-locals on its stack stay valid while it waits; what *stands in* a thread-local, the thread's other
@@ -441,12 +443,12 @@
 //!   fibers run that are ready on its worker, woken by timers and other threads among them; a future is not ready once, having woken itself, as in tokio. A cancelled task unwinds there, so a deadline ends
 //!   a tree whose tasks never wait. To notify, to give back and to answer by `oneshot` counts, but never lets others in. A future built only of other people's futures that are always
 //!   ready, as `net::Async` may be, keeps its worker until one of ours comes along; so does a loop that only asks, as by [`Task::is_done`].
-//! - **Nobody starves** of those that are ready and whose neighbours come to an operation: a fiber that was woken goes on after one turn of each that is ready before it, a task that yields goes to the back,
+//! - **No ready task starves**, as long as the other tasks of its worker come to an operation: a fiber that was woken runs after one turn of each that was ready before it, a task that yields goes to the back,
 //!   and every 61st choice of a worker is for what it puts off otherwise: its oldest unstarted task, the shared queues, low priority, and what others have not begun.
 //! - **Nothing is lost to a cancellation.** A value is sent or stays with the sender's task, is received or stays in the channel; a connection was accepted or not.
-//! - **A destructor that panics hurts its own task**, where the runtime holds what is dropped: captures of a task that never ran, a future, a result that nobody took, values of a
+//! - **A destructor that panics hurts its own task**, where the runtime holds what is dropped: captures of a task that never ran, a future, a result that was not taken, values of a
 //!   [`fiber_local!`], what is left in a channel or a mailbox, a half of [`join`]. But one that stands on the stack of a task that is unwinding, cancelled or panicking, ends the
-//!   process if it panics: that is the language's rule, and no library is asked. Who runs other people's code in the same process should know it.
+//!   process if it panics: that is the language's rule, and no library can change it. Keep it in mind if you run other people's code in your process.
 //! - **`std::thread::panicking` speaks of the task that asks**, also while others of its worker wait in a destructor, in the middle of an unwinding; so no innocent
 //!   `std::sync::Mutex` is poisoned. Where one panic is under way inside another, where foreign code has *resumed* one (`std::panic::resume_unwind`) and yields in a destructor, and where the system gives no
 //!   thread, it speaks of the thread.
@@ -454,7 +456,7 @@
 //! - **Cancelling needs unwinding.** With `panic = "abort"` the first cancellation ends the process. A task that catches unwinding should pass on what it did not throw. If it does not, it is
 //!   unwound again at its next checkpoint. A cancelled task that returns nevertheless has its value kept; one that was refused a budget ends as
 //!   [`Reason::BudgetExhausted`], whatever it returns.
-//! - **A thread started with `std::thread::spawn` has no limits** but those of the process, whoever started it. Nothing in the language lets a library see it; a [`Confinement`](capability::Confinement) takes a
+//! - **A thread started with `std::thread::spawn` has no limits** but those of the process, also if a task started it. Nothing in the language lets a library see it; a [`Confinement`](capability::Confinement) takes a
 //!   task's limits there.
 //! - **`fork`** takes no workers along: a runtime used in a child process fails with [`RunError::Forked`].
 //! - At most [`MAX_WORKERS`](runtime::MAX_WORKERS) workers, and 1,048,576 fibers at one time unless [`Builder::max_fibers`] says otherwise; futures are limited by memory only.

@@ -79,6 +79,7 @@ impl Launch {
 
 /// What a command reads as standard input.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Stdin {
     /// Nothing: it is at its end.
     #[default]
@@ -104,6 +105,7 @@ pub struct Limits {
 
 /// What happens to a tree that holds more memory than it may.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum OverRam {
     /// It is ended at once, as [`How::OverMemory`].
     #[default]
@@ -154,6 +156,7 @@ pub struct End {
 
 /// Why a tree is over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum How {
     /// The first process exited with this code.
     Exit(i32),

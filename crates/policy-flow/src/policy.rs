@@ -35,6 +35,7 @@ impl fmt::Display for Policy {
 /// What became of a message that was put on an edge. Of several edges of one output, the one that comes last in this list counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[must_use = "the message may be gone, or still wait for room"]
+#[non_exhaustive]
 pub enum PutResult {
     /// It waits in the queue.
     Ok,

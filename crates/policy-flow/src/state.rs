@@ -16,6 +16,7 @@ use core::fmt;
 
 /// Where a node stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum NodeState {
     /// Not started.
     Created,

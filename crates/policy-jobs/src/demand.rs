@@ -65,6 +65,7 @@ pub struct Gpu {
 
 /// What a graphics card is driven by, which decides how a process is told its cards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum GpuDriver {
     /// NVIDIA's.
     #[default]

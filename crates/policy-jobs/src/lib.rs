@@ -45,6 +45,7 @@
 extern crate alloc;
 
 mod aging;
+mod constructors;
 mod decide;
 mod demand;
 mod error;

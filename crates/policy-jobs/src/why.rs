@@ -13,6 +13,7 @@ use crate::state::State;
 
 /// One resource that a ready job lacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Short {
     /// Which.
     pub resource: Resource,
@@ -34,6 +35,7 @@ pub struct Short {
 
 /// How many graphics cards a job wants, and how many would do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct OnCards {
     /// So many it wants.
     pub wanted: u32,
@@ -45,6 +47,7 @@ pub struct OnCards {
 
 /// A job that holds something.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Holder {
     /// Its name.
     pub job: String,
@@ -125,6 +128,7 @@ pub enum Waits {
 
 /// The answer to *why is this waiting?*
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Why {
     /// The job.
     pub job: String,

@@ -29,6 +29,7 @@ pub enum Strategy {
 
 /// When a child that ended is started again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Restart {
     /// Always: it is not meant to end.
     #[default]

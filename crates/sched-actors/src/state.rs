@@ -18,6 +18,7 @@ use std::fmt;
 
 /// Where a child stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ChildState {
     /// Not started yet: those before it come first.
     Waiting,
@@ -37,6 +38,7 @@ pub enum ChildState {
 
 /// What happens to a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Happening {
     /// It was given a fiber.
     Launched,
@@ -54,6 +56,7 @@ pub enum Happening {
 
 /// Something that cannot happen in a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct IllegalStep {
     /// The state it was in.
     pub from: ChildState,

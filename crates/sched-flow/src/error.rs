@@ -205,6 +205,7 @@ impl fmt::Debug for NodeError {
 /// What is done when a node's function fails or panics. What it emitted in the failed call is taken back in any case: a message is
 /// handled with all that comes of it, or fails with nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum OnError {
     /// The message is gone, the error is counted, the node goes on.
     #[default]

@@ -21,6 +21,7 @@ impl<T: Clone + Send + 'static> Payload for T {}
 // As wide as its neighbours in a header, so that a header has no gaps and is copied by words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[repr(u64)]
+#[non_exhaustive]
 pub enum Kind {
     /// It carries what the graph is there for.
     #[default]

@@ -7,6 +7,7 @@ use policy_jobs::{Aging, Limits};
 
 /// Which driver runs the jobs. Both keep the same contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum Scheduler {
     /// Several workers, and a pick that does not look at every job.
     #[default]
@@ -146,6 +147,7 @@ impl<F: Fn(&str) -> Option<String>> Settings<'_, F> {
 
 /// A setting in the environment that makes no sense and was left aside.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BadSetting {
     /// Its name.
     pub variable: String,

@@ -20,6 +20,7 @@ pub struct Ticket {
 
 /// An attempt to be carried out.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Order {
     /// Which attempt at which job. Requests about it carry the same ticket.
     pub ticket: Ticket,
@@ -65,6 +66,7 @@ pub trait Executor: Send + Sync {
 
 /// How an attempt ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Outcome {
     /// It did what it should.
     Succeeded,

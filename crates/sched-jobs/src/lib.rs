@@ -6,6 +6,7 @@
 mod config;
 mod ctx;
 mod drive;
+mod error;
 mod executor;
 mod job;
 
@@ -16,8 +17,9 @@ pub use drive::process;
 pub use drive::{
     Builder, Events, Facts, JobStatus, Jobs, Neighbours, Observer, Panics, Part, RunFailed, Summary, Target,
 };
+pub use error::JobError;
 pub use executor::{Executor, Order, Outcome, Reporter, Ticket};
-pub use job::{Job, JobError, Returns};
+pub use job::{Job, Returns};
 pub use policy_jobs::{
     Aging, BadTraceId, CardUse, Cause, ControlError, Demand, Event, Followed, GPUS_MAX, Gpu, GpuDriver, Holder,
     IllegalMove, JobFacts, JobId, Limits, Move, Needed, OnCards, Others, Resource, Retry, Short, State, SubmitError,

@@ -126,6 +126,7 @@ pub enum Reason {
 
 /// Which task it was.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct TaskLabel {
     /// Its number.
     pub id: TaskId,

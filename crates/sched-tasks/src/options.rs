@@ -18,6 +18,7 @@ use crate::{
 
 /// What a nursery does when a child fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum OnFailure {
     /// Cancels the other children.
     #[default]

@@ -18,6 +18,7 @@ use std::fmt;
 /// Where a nursery stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum NurseryState {
     /// Takes tasks.
     Open = 0,

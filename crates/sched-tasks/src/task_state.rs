@@ -19,6 +19,7 @@ use std::fmt;
 
 /// Where a task stands: SPEC-021 §5.2. Told by [`Task::state`](crate::Task::state).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum TaskState {
     /// It could run, and no worker has come to it yet.
     Ready,

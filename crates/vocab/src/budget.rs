@@ -272,6 +272,7 @@ impl fmt::Debug for Budget {
 
 /// What can be charged for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Operation {
     /// One round of a loop.
     LoopIteration,

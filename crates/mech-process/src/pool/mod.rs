@@ -56,6 +56,11 @@ pub struct KeeperProgram {
 }
 
 impl KeeperProgram {
+    /// Another program, and its first arguments.
+    pub fn new<A: Into<OsString>>(program: impl Into<PathBuf>, args: impl IntoIterator<Item = A>) -> KeeperProgram {
+        KeeperProgram { program: program.into(), args: args.into_iter().map(Into::into).collect() }
+    }
+
     /// The program that runs now, whatever has happened to its file meanwhile.
     pub fn this_one<A: Into<OsString>>(args: impl IntoIterator<Item = A>) -> KeeperProgram {
         KeeperProgram { program: "/proc/self/exe".into(), args: args.into_iter().map(Into::into).collect() }
@@ -64,6 +69,7 @@ impl KeeperProgram {
 
 /// The contents of a home, as read from its files.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct Seen {
     /// Keepers that live: those with a client, and those whose command outlived theirs.
     pub alive: usize,

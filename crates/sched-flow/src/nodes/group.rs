@@ -124,6 +124,7 @@ impl<T: Payload> Stage for Batch<T> {
 
 /// How long a window is, or how far it moves: in messages, or in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Span {
     /// So many messages.
     Count(usize),

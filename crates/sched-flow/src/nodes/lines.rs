@@ -21,6 +21,7 @@ pub struct Line {
 
 /// What a line becomes that is not UTF-8, where a text is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum NotUtf8 {
     /// An error about this one record; the next line follows.
     #[default]

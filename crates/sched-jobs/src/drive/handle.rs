@@ -162,6 +162,7 @@ impl Builder {
 
 /// Whom a request is about: a job by name or number, everything below one, a part, or the whole run.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Target {
     /// One job.
     Job(Needed),

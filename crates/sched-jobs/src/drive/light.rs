@@ -16,7 +16,8 @@ use sched_tasks::{NurseryOptions, Spawner, nursery_with};
 use super::pool::{Post, run};
 use super::{Inner, Shared};
 use crate::ctx::{CANCEL, Ctx, PAUSE};
-use crate::job::{Done, Failure, Work};
+use crate::error::Failure;
+use crate::job::{Done, Work};
 
 /// A job that is to begin.
 pub(super) struct Light {

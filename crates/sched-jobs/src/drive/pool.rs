@@ -25,7 +25,8 @@ use policy_jobs::{Cause, Effect, Ended, Scope, State, Time};
 use super::chain::{CHAIN_NS, Chain, LONGEST, WATCH_NS};
 use super::{Inner, Later, Shared};
 use crate::ctx::{CANCEL, Ctx, PAUSE, Signals};
-use crate::job::{Done, Failure, Work};
+use crate::error::Failure;
+use crate::job::{Done, Work};
 
 /// How long a worker looks for work before it sleeps.
 const SEARCH: Duration = Duration::from_micros(50);

@@ -151,7 +151,7 @@ impl Recorder {
                     book.warnings.push(text);
                     return;
                 }
-                News::Ended => {} // it was seen
+                _ => {} // `News::Ended`: it was seen
             }
             book.settled()
         };
@@ -295,7 +295,7 @@ impl Track {
 
 impl Book {
     /// What the journal keeps of the end of a command.
-    fn end_of(&mut self, job: usize, CommandEnd { end, outcome, made, peak_vram_mb }: &CommandEnd) -> Ended {
+    fn end_of(&mut self, job: usize, CommandEnd { end, outcome, made, peak_vram_mb, .. }: &CommandEnd) -> Ended {
         let ms = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let (code, how) = match (&end.how, outcome) {
             // It said that all is well, and it is not.

@@ -16,6 +16,7 @@ use mech_process::{Limits, Stdin};
 /// command.limits.wall = Some(Duration::from_secs(600));
 /// ```
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Command {
     /// Program and arguments. Without a `/` the program is looked for in `PATH`.
     pub argv: Vec<OsString>,
@@ -45,6 +46,7 @@ pub struct Command {
 
 /// What is done with a command that an earlier life of this program started. One that ended meanwhile has ended, whatever is said here.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OnCrash {
     /// Go on with its processes if they are still there, else start it again.
     #[default]

@@ -49,6 +49,7 @@ use crate::job::number;
 /// What is told about attempts, from the thread that hears of it and before the scheduler does. Must be quick. A panic is counted by [`Jobs::panics`](crate::Jobs::panics) and
 /// keeps nothing from ending.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub enum News<'a> {
     /// It has a process.
     Began {
@@ -63,6 +64,7 @@ pub enum News<'a> {
 
 /// How a command ended, and what it used. Whoever [observes](crate::Builder::observe) the scheduler gets it with the end of the job, by [`Facts::measured`](crate::Facts::measured).
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct CommandEnd {
     /// How, and what it used.
     pub end: End,

@@ -35,6 +35,7 @@ pub struct Stamp {
 
 /// A file that a command declared, as it is after the command's success.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Made {
     /// Where.
     pub path: PathBuf,
