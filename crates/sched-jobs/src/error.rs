@@ -19,16 +19,16 @@ pub(crate) enum Failure {
 
 /// An error that a closure may end with: anything that is an error, or [`Stopped`].
 ///
-/// One that no further attempt would mend says so, and its job is not retried:
+/// An error that another attempt would not fix says so, and its job is not retried:
 ///
 /// ```
 /// use sched_jobs::{Cause, Job, JobError, Jobs};
 ///
 /// let jobs = Jobs::builder().build();
-/// jobs.submit(Job::new("upload").retries(5).run(|_| {
+/// jobs.submit(Job::new("upload").retries(5).try_run(|_| {
 ///     let port: u16 = "eighty".parse().map_err(|error| JobError::from(error).no_retry())?;
 ///     std::net::TcpStream::connect(("localhost", port))?; // may succeed the next time
-///     Ok::<_, JobError>(())
+///     Ok(())
 /// }))?;
 /// let failed = jobs.wait().unwrap_err();
 /// assert_eq!(failed.first[0].1, Cause::Permanent("invalid digit found in string".to_owned()));
@@ -45,7 +45,7 @@ pub struct JobError {
     is_permanent: bool,
 }
 
-/// Marks the error of a task: it comes from a job, and no further attempt would help.
+/// Marks the error of a task: it comes from a job, and another attempt would not fix it.
 struct Permanent;
 
 impl fmt::Debug for JobError {
@@ -71,17 +71,17 @@ impl fmt::Display for JobError {
 }
 
 impl JobError {
-    /// An error that says so.
+    /// An error with this message.
     pub fn msg(message: impl Into<String>) -> Self {
         Self::from(message.into())
     }
 
-    /// An error that says so, and that no further attempt would mend: the job fails at once, however many retries it has left.
+    /// An error with this message, and that another attempt would not fix: the job fails at once, however many retries it has left.
     pub fn permanent(message: impl Into<String>) -> Self {
         Self::msg(message).no_retry()
     }
 
-    /// This error, and that no further attempt would mend it. [`Stopped`] stays what it is.
+    /// The same error, as one that another attempt would not fix. [`Stopped`] stays what it is.
     pub fn no_retry(mut self) -> Self {
         self.is_permanent = !self.is_stopped();
         self
