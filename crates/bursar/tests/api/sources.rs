@@ -68,16 +68,16 @@ impl Sources {
                 Item::Use(item) => flatten(&item.tree, &mut Vec::new(), is_public(&item.vis), &mut uses),
                 Item::Mod(module) if !is_test(&module.attrs) => {
                     let name = module.ident.to_string();
-                    let below = [&path[..], &[name.clone()]].concat();
+                    let inside = below(&path, &name);
                     let folder = children.join(&name);
                     match &module.content {
-                        Some((_, items)) => self.add(text.clone(), items.clone(), &folder, below),
+                        Some((_, items)) => self.add(text.clone(), items.clone(), &folder, inside),
                         None => {
                             let files = [children.join(format!("{name}.rs")), folder.join("mod.rs")];
                             let file = files.iter().find(|file| file.exists());
                             // One that another target chooses is not read.
                             if let Some(file) = file.map(PathBuf::as_path) {
-                                self.read_file(file, &folder, below);
+                                self.read_file(file, &folder, inside);
                             }
                         }
                     }

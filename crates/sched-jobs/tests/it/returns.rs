@@ -51,7 +51,7 @@ fn a_closure_that_only_panics_needs_no_annotation() {
 fn a_closure_that_may_fail_knows_its_error() {
     struct Scene(u16);
     let jobs = Jobs::builder().build();
-    let paper = vec![String::from("12")];
+    let paper = [String::from("12")];
     jobs.submit(Job::new("scene").try_run_once(move |_| Ok(Scene(paper.concat().parse()?)))).unwrap();
     jobs.submit(Job::new("read").needs("scene").try_run(|ctx| Ok(ctx.input::<Scene>("scene")?.0))).unwrap();
     jobs.submit(Job::new("fails").needs("read").try_run(|ctx| match *ctx.input::<u16>("read")? {

@@ -174,10 +174,22 @@ fn every_builder_has_every_spawn() {
     .unwrap();
     // An `Err` of those that try fails the nursery, and says whose it is.
     let named = [
-        nursery(|n| Ok(drop(n.task().name("fiber").try_spawn(fails)))),
-        nursery(|n| Ok(drop(n.task().name("future").try_spawn_async(async move { fails() })))),
-        nursery(|n| Ok(drop(n.task().name("thread").on_thread().try_spawn(fails)))),
-        nursery(|n| Ok(drop(n.task().name("owned").survives_overflow().try_spawn_async(async move { fails() })))),
+        nursery(|n| {
+            n.task().name("fiber").try_spawn(fails);
+            Ok(())
+        }),
+        nursery(|n| {
+            n.task().name("future").try_spawn_async(async move { fails() });
+            Ok(())
+        }),
+        nursery(|n| {
+            n.task().name("thread").on_thread().try_spawn(fails);
+            Ok(())
+        }),
+        nursery(|n| {
+            n.task().name("owned").survives_overflow().try_spawn_async(async move { fails() });
+            Ok(())
+        }),
     ]
     .map(|outcome| outcome.unwrap_err().task().and_then(|task| task.name.clone()).unwrap());
     assert_eq!(named.each_ref().map(|name| &**name), ["fiber", "future", "thread", "owned"]);

@@ -204,24 +204,28 @@ fn a_deadline_at_a_time_goes_by_the_clock_of_the_run() {
             .unwrap()
     };
     let day = Duration::from_secs(24 * 3600);
-    let said_before = |at| nursery_with(NurseryOptions::new().deadline(at), |_| Ok(sleep(day)));
+    let rests = || {
+        sleep(day);
+        Ok(())
+    };
+    let said_before = |at| nursery_with(NurseryOptions::new().deadline(at), |_| rests());
     let said_inside = |at| {
         nursery(|n| {
             n.deadline(at);
-            Ok(sleep(day))
+            rests()
         })
     };
     let the_earliest = |at| {
         nursery_with(NurseryOptions::new().deadline(at + day).deadline(at).timeout(day), |n| {
             n.deadline(at + day);
-            Ok(sleep(day))
+            rests()
         })
     };
     assert_eq!((time(&said_before), time(&said_inside), time(&the_earliest)), (3600, 3600, 3600));
     let passed = |at: Instant| {
         nursery(|n| {
             n.deadline(at - Duration::from_secs(3600));
-            Ok(sleep(day))
+            rests()
         })
     };
     assert_eq!(time(&passed), 0);
