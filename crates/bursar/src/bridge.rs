@@ -71,7 +71,7 @@ fn what_waits(handle: &Handle) -> Option<String> {
 /// [error policy](NodeSpec::on_error) decides.
 ///
 /// The jobs of one message are a [part](crate::jobs::Part) of `jobs`, so those of several nodes and flows share its limits. If the task that runs the flow is cancelled while the node waits, the jobs of that message are. Names
-/// of jobs are unique in a scheduler: take [`Job::unnamed`], or put something of the message into the name. With [one worker](crate::flow::Builder::workers) no other node has a turn
+/// of jobs are unique in a scheduler: take [`Job::unnamed`], or put something of the message into the name. With [one worker](crate::flow::FlowBuilder::workers) no other node has a turn
 /// while this one waits.
 ///
 /// ```
