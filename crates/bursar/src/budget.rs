@@ -20,6 +20,6 @@
 //! ```
 #[doc(inline)]
 pub use sched_tasks::{
-    Answer, BudgetedAlloc, CHILD_BUDGET, Component, Exhausted, Operation, Pool, Recharge, Settlement, Treasury,
-    UNLIMITED, budget_left, charge, recharge,
+    Answer, BudgetedAlloc, CHILD_BUDGET, Component, Exhausted, Operation, Pool, Recharge, Settlement, Shortage,
+    Treasury, UNLIMITED, budget_left, charge, recharge,
 };

@@ -6,6 +6,7 @@
 //! [`Builder::profile`](crate::Builder::profile). See the [guide](crate#capabilities-and-profiles) for an example.
 #[doc(inline)]
 pub use sched_tasks::{
-    AuditEvent, AuditRecord, AuditTotals, Cap, CapBudget, CapChannel, CapError, CapErrorKind, CapExecutor, CapId,
-    CapSpawn, CapUse, Capabilities, Capability, Confinement, Delegation, Grant, Ledger, Profile, Sovereign,
+    AuditEvent, AuditRecord, AuditTotals, BudgetRule, Cap, CapBudget, CapChannel, CapError, CapErrorKind, CapExecutor,
+    CapId, CapSpawn, CapUse, Capabilities, Capability, ChannelLimit, Confinement, Delegation, ExecutorLimit, Grant,
+    Ledger, ParseProfileError, Profile, Sovereign, Terms,
 };

@@ -15,6 +15,6 @@
 //! ```
 #[doc(inline)]
 pub use sched_tasks::{
-    FiberLocal, NurseryState, OwnedNursery, OwnedTaskBuilder, Pauser, Spawner, Stop, TaskBuilder, TaskId, TaskLabel,
-    TaskState, ThreadTaskBuilder, Unblock, contain, current_task,
+    FiberLocal, IllegalMove, NurseryEvent, NurseryState, OwnedNursery, OwnedTaskBuilder, Pauser, Spawner, Stop,
+    TaskBuilder, TaskId, TaskLabel, TaskState, ThreadTaskBuilder, Unblock, contain, current_task,
 };

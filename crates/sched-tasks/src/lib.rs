@@ -68,6 +68,7 @@ pub use policy_admission::{
     AuditEvent, AuditRecord, AuditTotals, Cap, CapBudget, CapChannel, CapError, CapErrorKind, CapExecutor, CapId,
     CapSpawn, CapUse, Capabilities, Delegation, Grant, Ledger, Profile, Sovereign,
 };
+pub use policy_admission::{BudgetRule, ChannelLimit, ExecutorLimit, ParseProfileError, Terms};
 pub use raw::alloc::BudgetedAlloc;
 pub use scope::{Canceller, Nursery, Task, nursery, nursery_with};
 pub use select::{Case, RecvCase, Select, SendCase};
@@ -79,7 +80,7 @@ pub use task_builder::{OwnedTaskBuilder, TaskBuilder, ThreadTaskBuilder};
 pub use task_state::TaskState;
 pub use time::{Elapsed, Sleep, sleep_async, timeout};
 pub use unblock::{Unblock, unblock, unblock_async};
-pub use vocab::{Budget, Component, Operation, Priority, TaskId, UNLIMITED};
+pub use vocab::{Budget, Component, Operation, Priority, Shortage, TaskId, UNLIMITED};
 
 /// A runtime has at most so many workers.
 pub const MAX_WORKERS: usize = 256;
