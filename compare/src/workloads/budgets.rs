@@ -6,7 +6,10 @@
 //! Bar: 1.25 × without.
 
 use bursar::prelude::*;
-use bursar::{Budget, CapSpawn, Delegation, Grant, Ledger};
+use bursar::{
+    Budget,
+    capability::{CapSpawn, Delegation, Grant, Ledger},
+};
 
 use crate::Failure;
 use crate::measure::{Plan, Side};

@@ -5,7 +5,12 @@
 
 use std::error::Error;
 
-use bursar::{Explore, Runtime, Trace, prelude::*, sync::Mutex};
+use bursar::{
+    Runtime,
+    determinism::{Explore, Trace},
+    prelude::*,
+    sync::Mutex,
+};
 
 const TELLERS: u64 = 2;
 const PAYMENTS: u64 = 3;

@@ -11,7 +11,7 @@ fn main() -> Result<(), TaskError> {
             n.try_spawn(move || Ok(tx.send(word.len())?)); // borrows `word`, and blocks only itself
         }
         drop(tx);
-        n.deadline(std::time::Duration::from_secs(1)); // the whole tree ends in time
+        n.timeout(std::time::Duration::from_secs(1)); // the whole tree ends in time
         Ok(rx.iter().sum())
     })?; // here all tasks have ended, whatever happened
     println!("{letters} letters");

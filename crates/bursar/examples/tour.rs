@@ -123,7 +123,7 @@ const DEADLINE: Duration = Duration::from_millis(100);
 fn late() -> (TaskError, Duration) {
     let (_never, news) = channel::<()>(1);
     let begun = Instant::now();
-    let options = NurseryOptions::new().deadline(DEADLINE);
+    let options = NurseryOptions::new().timeout(DEADLINE);
     let outcome = nursery_with(options, |n| n.try_spawn(|| nested(10, &news)).join());
     (outcome.expect_err("nothing is ever sent"), begun.elapsed())
 }

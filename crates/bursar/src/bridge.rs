@@ -1,6 +1,8 @@
 //! Where jobs and flows meet: a flow that is a job, and jobs that are a node.
 //!
-//! Both stand on tasks: what cancels or pauses a job does so to the flow in it, and who waits for jobs in a node holds no worker.
+//! Room: interface.
+//!
+//! Both stand on tasks: what cancels or pauses a job does so to the flow in it, and a node that waits for jobs holds no worker.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -69,7 +71,7 @@ fn what_waits(handle: &Handle) -> Option<String> {
 /// [error policy](NodeSpec::on_error) decides.
 ///
 /// The jobs of one message are a [part](crate::jobs::Part) of `jobs`, so those of several nodes and flows share its limits. If the task that runs the flow is cancelled while the node waits, the jobs of that message are. Names
-/// of jobs are unique in a scheduler: take [`Job::unnamed`], or put something of the message into the name. With [one worker](crate::flow::Builder::workers) no other node has a turn
+/// of jobs are unique in a scheduler: take [`Job::unnamed`], or put something of the message into the name. With [one worker](crate::flow::FlowBuilder::workers) no other node has a turn
 /// while this one waits.
 ///
 /// ```
@@ -94,7 +96,7 @@ where
     T: Payload,
     G: IntoIterator<Item = Job>,
 {
-    /// Cancels what is left of a part that nobody waits for any more.
+    /// Cancels what is left of a part when its node stops waiting for it.
     struct Waited(Part);
     impl Drop for Waited {
         fn drop(&mut self) {

@@ -1,5 +1,7 @@
 //! Flow: a graph of nodes that pass messages, with backpressure that holds and control that gets through.
 //!
+//! Room: interface.
+//!
 //! ```
 //! use std::time::Duration;
 //! use bursar::flow::{Control, Flow, Graph, Policy, from_channel, map, sink, source};
@@ -53,17 +55,17 @@
 //!
 //! A circle is allowed if one of its edges never keeps its producer waiting: one that drops, or keeps the newest, or leads to an input called `control`.
 //!
-//! # Who is next
+//! # Which node runs next
 //!
 //! Edges are in one of three [bands](Band), by their priority. Bands that all have something to do share turns 4:2:1, exactly. A message of control waits until one of the turns ends that are being
 //! given when it comes, and after that at most one turn of another band begins before its own. That holds on any number of workers. A turn that is being given when control comes ends after some microseconds, or the message
 //! it is at, unless control comes all the time. What feeds only edges of control is of that band, too, from the source on. The bound counts turns, not time: if the operating system takes the CPU from
-//! a worker in the midst of a turn, that time comes on top, and on a machine with more threads than cores it is milliseconds. Inside a band, nodes take turns of up to [256 messages](Builder::batch) or [half a millisecond](Builder::turn_time).
+//! a worker in the midst of a turn, that time comes on top, and on a machine with more threads than cores it is milliseconds. Inside a band, nodes take turns of up to [256 messages](FlowBuilder::batch) or [half a millisecond](FlowBuilder::turn_time).
 //!
 //! # One thread or several
 //!
-//! By default everything happens on the thread that calls [`Flow::run`]. With [virtual time](Builder::virtual_time) its order depends on nothing but the graph and its input, and an hour of
-//! ticks takes as long as its turns; in real time the clock decides how long turns are and when ticks come, so two runs may differ. With [several workers](Builder::workers) independent nodes run at the same time, as tasks of the runtime. Both ask the same decisions. In a run
+//! By default everything happens on the thread that calls [`Flow::run`]. With [virtual time](FlowBuilder::virtual_time) its order depends on nothing but the graph and its input, and an hour of
+//! ticks takes as long as its turns; in real time the clock decides how long turns are and when ticks come, so two runs may differ. With [several workers](FlowBuilder::workers) independent nodes run at the same time, as tasks of the runtime. Both ask the same decisions. In a run
 //! that a seed decides, as by [`explore`](crate::explore()), so does a flow of several workers: same seed, same order, and ticks take no time.
 //!
 //! A node is a [nursery](crate::nursery()): the tasks it [spawns](Out::spawn) end with it.
@@ -76,4 +78,19 @@
 #[doc(inline)]
 pub use crate::bridge::jobs_for;
 #[doc(inline)]
-pub use sched_flow::*;
+pub use sched_flow::{
+    AnyMessage, Band, Batcher, Builder as FlowBuilder, Call, CircuitBreaker, Connect, Context, Control, ControlError,
+    Correlator, DEFAULT_CAPACITY, DeadLetter, EdgeStats, Ended, Flow, FlowError, Full, Graph, Handle, Harness, Header,
+    Histogram, InFlight, InPort, KeyedWindows, Kind, Line, Lines, LinesIn, LinesOut, MAX_CAPACITY, MapAsync, Message,
+    Node, NodeError, NodeRef, NodeResult, NodeSpec, NodeState, NodeStats, NotUtf8, Observer, OnError, Out, OutPort,
+    Payload, Policy, Ports, Problem, Problems, Produced, PutResult, Retry, Revealed, Route, Schema, Source, Span,
+    Stage, Stats, Time, TraceId, TracingObserver, Waits, Why, Windows, WrongType, batcher, cache, circuit_breaker,
+    correlator, counter, counter_per_tick, deal, debounce, dedup, dedup_up_to, delay, delay_up_to, filter, flat_map,
+    fold, fold_per_tick, from_channel, from_iter, from_task, head, inspect, json_in, json_out, keyed_window, lines_in,
+    lines_out, map, map_async, merger, retry, router, sample_every, sample_nth, sample_random, scan, sink, sink_async,
+    sliding_window, source, splitter, throttle, timeout_async, to_channel, to_task, try_map, try_sink, tumbling_window,
+    validator,
+};
+#[cfg(feature = "net")]
+#[doc(inline)]
+pub use sched_flow::{TcpIn, TcpOut, tcp_in, tcp_in_on, tcp_out};

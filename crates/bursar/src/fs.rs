@@ -1,5 +1,7 @@
 //! Files that block only the task.
 //!
+//! Room: interface.
+//!
 //! Named and used like [`std::fs`]; on a plain thread every call is a plain call. In a task it runs on a thread kept for that, as by
 //! [`unblock`](crate::unblock), so read and write much at a time. Buffers may be borrowed, errors name the path, and a cancellation leaves no operation
 //! half done.

@@ -1,5 +1,7 @@
 //! Jobs: a graph of heavy work within CPU slots, memory, video memory and resources of your own.
 //!
+//! Room: interface.
+//!
 //! A [task](crate#tasks-and-nurseries) is cheap and belongs to the code that started it. A *job* is dear: it may take minutes and gigabytes, waits for other jobs, waits
 //! for room, can be paused, retried and asked [why it waits](Jobs::why).
 //!
@@ -8,27 +10,26 @@
 //!
 //! let jobs = Jobs::builder().cpu_slots(4).ram_mb(8_000).vram_mb(16_000).build();
 //! let board = jobs.submit(Job::new("storyboard").priority(100).run(|ctx| ctx.progress(1.0)))?;
-//! let render = |i: u64| Job::new(format!("image-{i}")).needs(&board).vram_mb(6_000).run(move |ctx| {
+//! let render = |i: u64| Job::new(format!("image-{i}")).needs(&board).vram_mb(6_000).try_run(move |ctx| {
 //!     ctx.progress(0.5)?; // a checkpoint: here it stands still while it is paused, and ends if it is cancelled
-//!     Ok::<u64, bursar::jobs::Stopped>(i * i)
+//!     Ok(i * i)
 //! });
 //! let images = jobs.submit_all((0..8).map(render))?;
-//! jobs.submit(Job::new("compose").needs_all(&images).ram_mb(2_000).run(|ctx| {
+//! jobs.submit(Job::new("compose").needs_all(&images).ram_mb(2_000).try_run(|ctx| {
 //!     let last = ctx.input::<u64>("image-7")?; // what a job returns, those that need it can read
-//!     assert_eq!(*last, 49);
-//!     Ok::<(), bursar::jobs::InputError>(())
+//!     Ok(assert_eq!(*last, 49))
 //! }))?;
 //! println!("{}", jobs.why("compose")?); // compose waits for image-0 (queued), image-1 (queued)… and 3 more
 //! assert_eq!(jobs.wait()?.succeeded, 10);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Who runs next
+//! # Which job runs next
 //!
-//! Of the ready jobs that fit, the one with the highest *effective priority*: its own, and one more for every half second it has waited ([`Aging`]). Then who was ready earlier,
-//! then who was submitted earlier. CPU slots and named resources are never exceeded. Memory is a soft limit: a job larger than all of it runs when nothing else does.
-//! Video memory is, too, unless the [cards](Builder::gpus) are known: then each job gets [cards](Ctx::gpus) with enough free, and none is promised beyond its memory.
-//! A job that does not fit while others pass it by is owed its turn after a while: room is kept for it, and none waits for ever.
+//! Of the ready jobs that fit, the one with the highest *effective priority*: its own, and one more for every half second it has waited ([`Aging`]). Among equals, the one that was ready earlier,
+//! then the one that was submitted earlier. CPU slots and named resources are never exceeded. Memory is a soft limit: a job larger than all of it runs when nothing else does.
+//! Video memory is, too, unless the [cards](JobsBuilder::gpus) are known: then each job gets [cards](Ctx::gpus) with enough free, and none is promised beyond its memory.
+//! A job that does not fit while others pass it by gets a reservation after a while: room is kept for it, so no job starves.
 //!
 //! # Parts, keys and retries
 //!
@@ -57,9 +58,9 @@
 //!
 //! # Closures and everything else
 //!
-//! Closures run as [thread tasks](crate::TaskBuilder::on_thread), one for each CPU slot, or as fibers ([`Job::light`]), and may open a [`nursery`](crate::nursery) for the small things inside: cancelling and pausing
-//! reach those, and [`Job::budget`] limits them. A [flow can be a job](FlowJob), and jobs a [node of a flow](crate::flow::jobs_for). A [seeded](crate::Builder::seeded) run decides over jobs, too. Whatever is not a closure stands behind
-//! [`Executor`]; [`process`] is one: commands as whole trees of processes, that are frozen, measured and ended as one, and found again after this program was killed.
+//! Closures run as [thread tasks](crate::task::TaskBuilder::on_thread), one for each CPU slot, or as fibers ([`Job::light`]), and may open a [`nursery`](crate::nursery) for the small things inside: cancelling and pausing
+//! reach those, and [`Job::budget`] limits them. A [flow can be a job](FlowJob), and jobs a [node of a flow](crate::flow::jobs_for). A [seeded](crate::Builder::seeded) run decides over jobs, too. Work that is not a closure is done by an
+//! [`Executor`]; [`process`] has one for commands, as whole trees of processes that are frozen, measured and ended as one, and found again after this program was killed.
 //!
 //! The command `bursar run` is made of these parts, a file format, and a journal.
 #[cfg(feature = "flow")]
@@ -70,9 +71,9 @@ pub use crate::bridge::FlowJob;
 pub use sched_jobs::process;
 #[doc(inline)]
 pub use sched_jobs::{
-    Aging, AttemptId, BadSetting, BadTraceId, Builder, CardAvailability, CardUse, Cause, Config, ControlError, Ctx,
-    Demand, Event, Events, Executor, Facts, GPUS_MAX, Gpu, GpuDriver, Holder, IllegalMove, InputError, Job, JobError,
-    JobFacts, JobId, JobStatus, Jobs, Limits, Move, Needed, Neighbours, Observer, Order, Others, Outcome, Panics, Part,
-    PendingDemand, Reporter, Resource, ResourceShortage, Retry, Returns, RunFailed, Scheduler, State, Stopped,
-    SubmitError, Summary, Target, TraceId, Usage, Waits, What, Why,
+    Aging, AttemptId, BadSetting, BadTraceId, Builder as JobsBuilder, CardAvailability, CardUse, Cause, Config,
+    ControlError, Ctx, Demand, Event, Events, Executor, Facts, GPUS_MAX, Gpu, GpuDriver, Holder, IllegalMove,
+    InputError, Job, JobError, JobFacts, JobId, JobStatus, Jobs, Limits, Move, Needed, Neighbours, Observer, Order,
+    Others, Outcome, Panics, Part, PendingDemand, Reporter, Resource, ResourceShortage, Retry, Returns, RunFailed,
+    Scheduler, State, Stopped, SubmitError, Summary, Target, TraceId, Usage, Waits, What, Why,
 };

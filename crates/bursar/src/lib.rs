@@ -2,6 +2,8 @@
 //! [`nursery`], which does not return before all its tasks have ended. So tasks may borrow from the code that started them, errors have somewhere to go,
 //! and cancelling a nursery cancels the whole tree inside it, destructors and all.
 //!
+//! Room: interface.
+//!
 //! ```
 //! use bursar::prelude::*;
 //!
@@ -19,16 +21,16 @@
 //! | run something on all CPUs | [`run`], [`nursery`], [`Nursery::spawn`], [`join`] |
 //! | wait without blocking a thread | [`channel`], [`select!`], [`sleep`], [`sync`], [`net`], [`fs`] |
 //! | call code that blocks a thread | [`unblock`] |
-//! | run a task that blocks its thread all the time | [`on_thread`](TaskBuilder::on_thread) |
+//! | run a task that blocks its thread all the time | [`on_thread`](task::TaskBuilder::on_thread) |
 //! | use futures, yours or other people's | [`Nursery::spawn_async`], [`block_on`] |
-//! | stop in time | [`Nursery::deadline`], [`Nursery::cancel`], [`timeout`], [`shield`] |
-//! | limit what a tenant may spend | [`NurseryOptions::budget`], [`budgeted`], [`charge`], [`BudgetedAlloc`] |
-//! | limit what a tenant may do | [`Ledger`], [`Cap`], [`NurseryOptions::capability`], [`Profile`] |
+//! | stop in time | [`Nursery::timeout`], [`Nursery::deadline`], [`Nursery::cancel`], [`timeout`], [`shield`] |
+//! | limit what a tenant may spend | [`NurseryOptions::budget`], [`budgeted`], [`charge`](budget::charge), [`BudgetedAlloc`](budget::BudgetedAlloc) |
+//! | limit what a tenant may do | [`Ledger`](capability::Ledger), [`Cap`](capability::Cap), [`NurseryOptions::capability`], [`Profile`](capability::Profile) |
 //! | run a graph of heavy jobs within CPU, RAM and VRAM | [`jobs`] |
 //! | pass messages through a graph of nodes, with backpressure | [`flow`] |
 //! | keep things running that fail | [`actor::Supervisor`] |
 //! | choose workers and stacks, and count | [`Runtime::builder`], [`Runtime::stats`] |
-//! | find a bug that depends on the order of things, and keep it | [`explore`], [`Builder::seeded`], [`Trace`] |
+//! | find a bug that depends on the order of things, and keep it | [`explore`], [`Builder::seeded`], [`Trace`](determinism::Trace) |
 //!
 //! # Guide
 //!
@@ -95,7 +97,7 @@
 //!
 //! A task fails if it panics, runs out of stack at a [check](#stack-overflow), or was started by [`try_spawn`](Nursery::try_spawn) and returns `Err`. Then its nursery cancels the
 //! other tasks, waits for them, and returns the error. Failures that happen meanwhile are [attached](TaskError::others). Any error type converts to
-//! [`TaskError`], so `?` works; [`Reason`] tells the kinds apart, and [`TaskError::downcast_ref`] gives the original back.
+//! [`TaskError`], so `?` works; [`Reason`] tells the kinds apart, and [`TaskError::downcast_ref`] gives the original back. The errors of jobs and of nodes of a flow do the same, and all three convert into each other.
 //!
 //! ```
 //! use bursar::prelude::*;
@@ -110,7 +112,7 @@
 //! assert!(error.to_string().contains("task `parse`"));
 //! ```
 //!
-//! [`spawn`](Nursery::spawn) differs in one point: what it returns, an `Err` as well, is a value for whoever joins. With
+//! [`spawn`](Nursery::spawn) differs in one point: what it returns, also an `Err`, is a value for the caller of [`join`](Task::join). With
 //! [`OnFailure::WaitAll`] a failure lets the siblings finish.
 //!
 //! A panic of the body goes on when all tasks have ended. If a task failed before it, as in `task.join().unwrap()`, the nursery returns that failure, and the panic is attached.
@@ -235,8 +237,8 @@
 //!
 //! ## Timeouts and deadlines
 //!
-//! A deadline belongs to a nursery and ends everything in it, however deep and however busy: what waits at once, what runs at its next checkpoint. Of several the earliest counts: none is moved later.
-//! The verdict is [`Reason::DeadlineExceeded`]. Single operations have a `_timeout` variant,
+//! A deadline belongs to a nursery and ends everything in it, however deep and however busy: what waits at once, what runs at its next checkpoint. It is set by [`Nursery::timeout`], for a time from now, or by
+//! [`Nursery::deadline`], for a time of [`now`]. Of several the earliest counts: none is moved later. The verdict is [`Reason::DeadlineExceeded`]. Single operations have a `_timeout` variant,
 //! [`select!`] has a `timeout` arm, and a future is given a limit by [`timeout`].
 //!
 //! ```
@@ -245,7 +247,7 @@
 //!
 //! let (_tx, rx) = channel::<()>(1);
 //! let outcome = nursery(|n| {
-//!     n.deadline(Duration::from_millis(20));
+//!     n.timeout(Duration::from_millis(20));
 //!     nursery(|n| n.spawn(|| rx.recv()).join()) // blocked for ever, two nurseries deep
 //! });
 //! let Err(error) = outcome else { unreachable!("nobody sends") };
@@ -279,13 +281,13 @@
 //! A [`Budget`] counts five things: operations, bytes, spawns, channel operations and calls of the system. A nursery that is given one
 //! ([`NurseryOptions::budget`]) has a pool; its tasks draw their shares from it and bring back what they do not spend. A nursery inside a task that has a budget takes its
 //! pool out of that task's, so nobody gets more by nesting. Who has spent what it has stops. Then the pool gives another share, or [a handler](NurseryOptions::on_exhausted), [a
-//! budget supervisor](Nursery::budget_supervisor) or a [`CapBudget`] does, or a nursery further out; if nobody can, the task ends with [`Reason::BudgetExhausted`], which names what was spent.
+//! budget supervisor](Nursery::budget_supervisor) or a [`CapBudget`](capability::CapBudget) does, or a nursery further out; if nobody can, the task ends with [`Reason::BudgetExhausted`], which names what was spent.
 //!
 //! Spawns, channels, sockets, files and [`unblock`] are charged where they happen. Loops and calls are charged in functions marked [`budgeted`], and wherever
-//! [`charge`] or [`checkpoint`] is called; memory if the program's allocator is a [`BudgetedAlloc`].
+//! [`charge`](budget::charge) or [`checkpoint`] is called; memory if the program's allocator is a [`BudgetedAlloc`](budget::BudgetedAlloc).
 //!
 //! ```
-//! use bursar::{Budget, Component, NurseryOptions, Reason, budgeted, nursery_with};
+//! use bursar::{Budget, NurseryOptions, Reason, budget::Component, budgeted, nursery_with};
 //!
 //! #[budgeted]
 //! fn plugin() -> u64 {
@@ -305,12 +307,12 @@
 //!
 //! ## Capabilities and profiles
 //!
-//! What a tenant may do is said by capabilities: to have so many tasks with so much each ([`CapSpawn`]), to recharge itself ([`CapBudget`]), to open channels
-//! ([`CapChannel`]), to start threads ([`CapExecutor`]). A [`Ledger`] grants them; a [`Cap`] cannot be copied or made otherwise, only narrowed, and revoking it reaches everything
-//! derived from it at once. The ledger remembers grants and refusals, and counts [uses](Ledger::uses).
+//! What a tenant may do is said by capabilities: to have so many tasks with so much each ([`CapSpawn`](capability::CapSpawn)), to recharge itself ([`CapBudget`](capability::CapBudget)), to open channels
+//! ([`CapChannel`](capability::CapChannel)), to start threads ([`CapExecutor`](capability::CapExecutor)). A [`Ledger`](capability::Ledger) grants them; a [`Cap`](capability::Cap) cannot be copied or made otherwise, only narrowed, and revoking it reaches everything
+//! derived from it at once. The ledger remembers grants and refusals, and counts [uses](capability::Ledger::uses).
 //!
 //! ```
-//! use bursar::{Budget, CapSpawn, Ledger, NurseryOptions, nursery_with};
+//! use bursar::{Budget, NurseryOptions, capability::{CapSpawn, Ledger}, nursery_with};
 //!
 //! let ledger = Ledger::new();
 //! let root = ledger.grant(CapSpawn::new());
@@ -320,14 +322,14 @@
 //! tenant.revoke();
 //! assert!(nursery_with(NurseryOptions::new().capability(&tenant), |n| n.spawn(|| ()).join()).is_err());
 //! assert_eq!(ledger.audit_totals().refusals(), 1);
-//! # Ok::<(), bursar::CapError>(())
+//! # Ok::<(), bursar::capability::CapError>(())
 //! ```
 //!
 //! Limits go wherever a task goes: into [`unblock`], [`run`], other runtimes, seeded ones and [`explore`] with its budget, into [`unblock_async`] and [`jobs`] without. A task that makes a
-//! ledger of its own gains nothing: what that grants is counted beside what the task has, and a [`CapBudget`] of it is refused. A thread that a task starts with
-//! `std::thread::spawn` is out of reach: see [`Confinement`].
+//! ledger of its own gains nothing: what that grants is counted beside what the task has, and a [`CapBudget`](capability::CapBudget) of it is refused. A thread that a task starts with
+//! `std::thread::spawn` is out of reach: see [`Confinement`](capability::Confinement).
 //!
-//! A [`Profile`], given when the runtime is built, says how much all of it insists on: `:service` has small budgets for everybody, `:cluster` larger ones and supervisors that
+//! A [`Profile`](capability::Profile), given when the runtime is built, says how strict it is: `:service` has small budgets for all tasks, `:cluster` larger ones and supervisors that
 //! recharge, in `:sovereign` nothing runs that was not granted by name, and `:core` has no tasks at all. Without a profile nothing is limited until a nursery says so.
 //!
 //! ## Actors and supervisors
@@ -342,7 +344,7 @@
 //! its workers did. Inside a task everything uses the runtime the task runs on.
 //!
 //! ```
-//! use bursar::{Runtime, VictimStrategy, join};
+//! use bursar::{Runtime, join, runtime::VictimStrategy};
 //!
 //! let runtime = Runtime::builder()
 //!     .workers(2)                              // 1 to 256
@@ -361,7 +363,7 @@
 //!
 //! ## Finding what depends on the order
 //!
-//! [`explore`] runs a program under many seeds. Each decides which of several virtual workers goes on, where one is interrupted, whom it robs and which arm of a [`select!`] is
+//! [`explore`] runs a program under many seeds. Each seed decides which of several virtual workers runs next, where it is interrupted, from which worker it steals and which arm of a [`select!`] is
 //! taken; timers take no time. Here two tasks look at a balance, and then act on what they saw:
 //!
 //! ```should_panic
@@ -384,13 +386,13 @@
 //! }); // panics, and says which seed fails, and how to see it again: `BURSAR_SEED=… cargo test …`
 //! ```
 //!
-//! The message has the seed, what failed, and the last steps of the plainest run that fails in the same way. The same seed gives the same run on any machine. A [`Trace`] can be
+//! The message has the seed, what failed, and the last steps of the plainest run that fails in the same way. The same seed gives the same run on any machine. A [`Trace`](determinism::Trace) can be
 //! kept in a file and [replayed](Builder::replay). Deadlocks are found too, and named. [`now`] is the time in such a run; what comes from outside, as from sockets and other
 //! threads, has no place in it: see [`Builder::seeded`].
 //!
 //! ## Stack overflow
 //!
-//! A task has 256 KiB of stack (512 KiB in debug builds), of which it takes what it touches. One that needs more [asks for it](TaskBuilder::stack_bytes).
+//! A task has 256 KiB of stack (512 KiB in debug builds), of which it takes what it touches. One that needs more [asks for it](task::TaskBuilder::stack_bytes).
 //!
 //! A task that overflows its stack **ends the process**, as a thread does, with one line that names the task, where it was spawned, and its `stack_bytes`. To go on would be
 //! unsound: the frames that are skipped may be in the middle of something that they borrowed from frames that live on.
@@ -412,7 +414,7 @@
 //! # Ok::<(), TaskError>(())
 //! ```
 //!
-//! Second, if it borrows nothing and [asked to survive](TaskBuilder::survives_overflow): then its frames are skipped, and its stack and all it owns are kept for ever. Locks that
+//! Second, if it borrows nothing and [asked to survive](task::TaskBuilder::survives_overflow): then its frames are skipped, and its stack and all it owns are kept for ever. Locks that
 //! it held stay locked. An embedder that knows more about its tasks may say so for a whole runtime, with an `unsafe` [method](Builder::skip_frames_on_overflow).
 //!
 //! An overflow while the task unwinds ends the process in any case. On systems other than Linux an overflow ends it without the line.
@@ -429,8 +431,8 @@
 //!   back after it: sound, if one thread is one stack. Here a thread has many. Two fibers of a worker that wait inside such closures read each other's value, and when
 //!   they leave in another order than they entered, the thread keeps a pointer into a frame that is gone: undefined behaviour, without a line of `unsafe` in your program. The language
 //!   gives no means to forbid it. So do not wait inside such a closure. Where you must, use a [future](Nursery::spawn_async), in which no `await` fits into a closure, or a task that
-//!   has a thread to itself: [`on_thread`](TaskBuilder::on_thread). For a value of the task's own there is [`fiber_local!`].
-//! - **A foreign waker is quick.** A waker that a task makes itself runs wherever the wake happens, also on the thread that keeps the time for everybody, and outside the limits of the
+//!   has a thread to itself: [`on_thread`](task::TaskBuilder::on_thread). For a value of the task's own there is [`fiber_local!`].
+//! - **A foreign waker is quick.** A waker that a task makes itself runs wherever the wake happens, also on the timer thread of the runtime, and outside the limits of the
 //!   task. If it panics, the panic ends there. If it blocks, it blocks that thread.
 //! - **A destructor that runs during a panic is not stopped by a budget**: a second unwinding would end the process. It is charged what there is.
 //! - **A started fiber never changes threads.** `Rc`s, guards, and addresses of thread-locals on its stack stay valid while it waits; what *stands in* a thread-local, the thread's other
@@ -441,12 +443,12 @@
 //!   fibers run that are ready on its worker, woken by timers and other threads among them; a future is not ready once, having woken itself, as in tokio. A cancelled task unwinds there, so a deadline ends
 //!   a tree whose tasks never wait. To notify, to give back and to answer by `oneshot` counts, but never lets others in. A future built only of other people's futures that are always
 //!   ready, as `net::Async` may be, keeps its worker until one of ours comes along; so does a loop that only asks, as by [`Task::is_done`].
-//! - **Nobody starves** of those that are ready and whose neighbours come to an operation: a fiber that was woken goes on after one turn of each that is ready before it, a task that yields goes to the back,
+//! - **No ready task starves**, as long as the other tasks of its worker come to an operation: a fiber that was woken runs after one turn of each that was ready before it, a task that yields goes to the back,
 //!   and every 61st choice of a worker is for what it puts off otherwise: its oldest unstarted task, the shared queues, low priority, and what others have not begun.
 //! - **Nothing is lost to a cancellation.** A value is sent or stays with the sender's task, is received or stays in the channel; a connection was accepted or not.
-//! - **A destructor that panics hurts its own task**, where the runtime holds what is dropped: captures of a task that never ran, a future, a result that nobody took, values of a
+//! - **A destructor that panics hurts its own task**, where the runtime holds what is dropped: captures of a task that never ran, a future, a result that was not taken, values of a
 //!   [`fiber_local!`], what is left in a channel or a mailbox, a half of [`join`]. But one that stands on the stack of a task that is unwinding, cancelled or panicking, ends the
-//!   process if it panics: that is the language's rule, and no library is asked. Who runs other people's code in the same process should know it.
+//!   process if it panics: that is the language's rule, and no library can change it. Keep it in mind if you run other people's code in your process.
 //! - **`std::thread::panicking` speaks of the task that asks**, also while others of its worker wait in a destructor, in the middle of an unwinding; so no innocent
 //!   `std::sync::Mutex` is poisoned. Where one panic is under way inside another, where foreign code has *resumed* one (`std::panic::resume_unwind`) and yields in a destructor, and where the system gives no
 //!   thread, it speaks of the thread.
@@ -454,69 +456,40 @@
 //! - **Cancelling needs unwinding.** With `panic = "abort"` the first cancellation ends the process. A task that catches unwinding should pass on what it did not throw. If it does not, it is
 //!   unwound again at its next checkpoint. A cancelled task that returns nevertheless has its value kept; one that was refused a budget ends as
 //!   [`Reason::BudgetExhausted`], whatever it returns.
-//! - **A thread started with `std::thread::spawn` has no limits** but those of the process, whoever started it. Nothing in the language lets a library see it; a [`Confinement`] takes a
+//! - **A thread started with `std::thread::spawn` has no limits** but those of the process, also if a task started it. Nothing in the language lets a library see it; a [`Confinement`](capability::Confinement) takes a
 //!   task's limits there.
 //! - **`fork`** takes no workers along: a runtime used in a child process fails with [`RunError::Forked`].
-//! - At most [`MAX_WORKERS`] workers, and 1,048,576 fibers at one time unless [`Builder::max_fibers`] says otherwise; futures are limited by memory only.
+//! - At most [`MAX_WORKERS`](runtime::MAX_WORKERS) workers, and 1,048,576 fibers at one time unless [`Builder::max_fibers`] says otherwise; futures are limited by memory only.
 //! - Linux on x86_64 and aarch64 is complete. Kernels before 6.13 guard stacks at the price of two mappings each, which ends near 32,000 fibers.
 #![forbid(unsafe_code)]
+
+// What is used every day is here. Everything else is in the module it belongs to; every name has one place, and means one thing in all of them.
 
 // ---- tasks and nurseries ----
 #[doc(inline)]
 pub use sched_tasks::{
-    Canceller, Nursery, NurseryOptions, NurseryState, OnFailure, OwnedNursery, OwnedTaskBuilder, Pauser, Priority,
-    Spawner, Stop, Task, TaskBuilder, TaskId, TaskLabel, TaskState, ThreadTaskBuilder, checkpoint, contain,
-    current_task, current_worker, is_cancelled, is_seeded, join, nursery, nursery_with, run, shield, sleep, yield_now,
-};
-
-// ---- what tasks may spend ----
-#[doc(inline)]
-pub use sched_tasks::{
-    Answer, Budget, BudgetSupervisor, BudgetedAlloc, CHILD_BUDGET, Component, Exhausted, Operation, Pool, Recharge,
-    Settlement, UNLIMITED, budget_left, charge, recharge,
-};
-
-// ---- what tasks may do ----
-#[doc(inline)]
-pub use sched_tasks::{
-    AuditEvent, AuditRecord, AuditTotals, Cap, CapBudget, CapChannel, CapError, CapErrorKind, CapExecutor, CapId,
-    CapSpawn, CapUse, Capabilities, Capability, Confinement, Delegation, Grant, Ledger, Profile, Sovereign,
-};
-
-// ---- what can go wrong ----
-#[doc(inline)]
-pub use sched_tasks::{BuildError, Reason, RunError, TaskError};
-
-// ---- the runtime ----
-#[doc(inline)]
-pub use mech_fiber::{GuardKind, SlabStats, StackError};
-#[doc(inline)]
-pub use sched_tasks::{Builder, MAX_WORKERS, Runtime, Stats, Stuck, VictimStrategy, WorkerStats};
-
-// ---- determinism ----
-#[doc(inline)]
-pub use sched_tasks::decide::Choice;
-#[doc(inline)]
-pub use sched_tasks::{
-    Decision, Drawn, Event, Explore, Explored, Finding, Logged, Outcome, ParseTraceError, Trace, What, explore, now,
+    Canceller, Nursery, NurseryOptions, OnFailure, Priority, Reason, Task, TaskError, checkpoint, fiber_local,
+    is_cancelled, join, nursery, nursery_with, run, shield, yield_now,
 };
 
 // ---- channels ----
 #[doc(inline)]
-pub use sched_tasks::{
-    Case, IntoIter, Iter, Receiver, RecvCase, RecvError, RecvFuture, RecvTimeoutError, Select, SendCase, SendError,
-    SendFuture, SendTimeoutError, Sender, TryRecvError, TrySendError, channel, select, try_channel, try_unbounded,
-    unbounded,
-};
+pub use sched_tasks::{Receiver, Sender, channel, select, unbounded};
 
-// ---- futures, and what blocks a thread ----
+// ---- time, futures, and what blocks a thread ----
 #[doc(inline)]
-pub use sched_tasks::{Elapsed, Sleep, Unblock, block_on, sleep_async, timeout, unblock, unblock_async};
+pub use sched_tasks::{block_on, now, sleep, sleep_async, timeout, unblock, unblock_async};
 
 // ---- budgets ----
 #[cfg(feature = "macros")]
 #[doc(inline)]
 pub use bursar_macros::budgeted;
+#[doc(inline)]
+pub use sched_tasks::Budget;
+
+// ---- the runtime ----
+#[doc(inline)]
+pub use sched_tasks::{Builder, RunError, Runtime, explore};
 
 /// What `#[budgeted]` writes into functions. Not for people: it changes without notice.
 #[doc(hidden)]
@@ -524,23 +497,26 @@ pub mod __budget {
     pub use sched_tasks::Fuel;
 }
 
-// ---- storage of a task ----
-#[doc(inline)]
-pub use sched_tasks::{FiberLocal, fiber_local};
-
 #[cfg(feature = "actors")]
 pub mod actor;
 #[cfg(all(feature = "flow", feature = "jobs"))]
 mod bridge;
+pub mod budget;
+pub mod capability;
+pub mod determinism;
 #[cfg(feature = "flow")]
 pub mod flow;
 pub mod fs;
 #[cfg(feature = "jobs")]
 pub mod jobs;
+pub mod mpmc;
 #[cfg(feature = "net")]
 pub mod net;
 pub mod prelude;
+pub mod runtime;
 pub mod sync;
+pub mod task;
+pub mod time;
 
 /// The first page of the repository and the guides, so that their examples are compiled and run.
 #[cfg(all(doctest, feature = "flow", feature = "macros", feature = "process"))]

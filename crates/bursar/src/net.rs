@@ -1,5 +1,7 @@
 //! TCP that blocks only the task.
 //!
+//! Room: interface.
+//!
 //! The types look like those of [`std::net`], and read and write like them. On a plain thread they block the thread. A cancellation interrupts a wait, never what was
 //! read, written or accepted. For futures, `into_async` turns a socket into one of `async-io`.
 //!

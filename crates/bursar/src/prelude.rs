@@ -1,6 +1,8 @@
 //! What most programs use: `use bursar::prelude::*;`
 //!
-//! Locks, sockets and the types of errors that are rarely named are left out: see [`sync`](crate::sync), [`net`](crate::net) and the root.
+//! Room: interface.
+//!
+//! It leaves out locks, sockets, and types of errors that are rarely named: see [`sync`](crate::sync), [`net`](crate::net) and the other modules.
 
 #[doc(no_inline)]
 pub use crate::{

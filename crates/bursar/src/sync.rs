@@ -1,5 +1,7 @@
 //! Locks and signals that stop the task, not its worker.
 //!
+//! Room: interface.
+//!
 //! They work on plain threads too, where they stop the thread, and between threads, fibers and, where they have an `_async` method, futures. A lock of
 //! [`std::sync`] held across something that blocks stops a whole worker; one of these does not.
 //!

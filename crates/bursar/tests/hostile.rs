@@ -13,8 +13,9 @@ use std::{
 };
 
 use bursar::{
-    Budget, BudgetedAlloc, Component, NurseryOptions, OnFailure, Reason, Runtime, TaskError, budgeted, fs, nursery,
-    nursery_with, unbounded,
+    Budget, NurseryOptions, OnFailure, Reason, Runtime, TaskError,
+    budget::{BudgetedAlloc, Component},
+    budgeted, fs, nursery, nursery_with, unbounded,
 };
 use test_support::resident_bytes;
 

@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use bursar::{
-    Budget, BudgetedAlloc, Component, NurseryOptions, Reason, Runtime, TaskError, charge, join, nursery, nursery_with,
+    Budget, NurseryOptions, Reason, Runtime, TaskError,
+    budget::{BudgetedAlloc, Component, charge},
+    join, nursery, nursery_with,
 };
 
 #[global_allocator]

@@ -182,7 +182,7 @@ fn what_is_forgotten_leaks_and_is_waited_for_all_the_same() {
 fn tasks_that_wait_for_each_other_wait_until_somebody_cancels_them() {
     let (left, right) = (Mutex::new(()), Mutex::new(()));
     let outcome = nursery(|n| {
-        n.deadline(Duration::from_millis(50));
+        n.timeout(Duration::from_millis(50));
         let (tx, rx) = channel(2);
         let (go_left, wait_left) = channel::<()>(1);
         let (go_right, wait_right) = channel::<()>(1);

@@ -82,6 +82,7 @@ impl Launch {
 
 /// What a command reads as standard input.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Stdin {
     /// Nothing: `/dev/null`.
     #[default]
@@ -131,6 +132,7 @@ pub struct Limits {
 
 /// What happens to a tree that uses more memory than its limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum OverRam {
     /// It is killed at once, with [`How::OverMemory`].
     #[default]
@@ -181,6 +183,7 @@ pub struct End {
 
 /// Why a tree ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum How {
     /// The first process exited with this code.
     Exit(i32),

@@ -8,6 +8,7 @@ use crate::Terms;
 
 /// Whether anything may be derived from a capability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Delegation {
     /// Its holder may attenuate and delegate it.
     Allowed,

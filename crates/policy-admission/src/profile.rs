@@ -45,6 +45,7 @@ const fn interval(rounds: u32) -> NonZeroU32 {
 /// # Ok::<(), policy_admission::ParseProfileError>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Profile {
     /// No scheduler: one thread, no tasks.
     Core,
@@ -101,6 +102,7 @@ pub enum Scheduler {
 
 /// Where capabilities come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Capabilities {
     /// There are none, and nothing that needs one.
     Forbidden,

@@ -34,6 +34,7 @@ impl fmt::Display for Policy {
 /// What happened to a message that was put on an edge. For several edges of one output it is the result that comes last in this list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[must_use = "the message may be gone, or still wait for room"]
+#[non_exhaustive]
 pub enum PutResult {
     /// It waits in the queue.
     Ok,

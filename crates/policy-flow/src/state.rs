@@ -16,6 +16,7 @@ use core::fmt;
 
 /// The state of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum NodeState {
     /// Not started.
     Created,

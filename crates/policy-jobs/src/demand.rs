@@ -67,6 +67,7 @@ pub struct Gpu {
 
 /// The driver of a graphics card. It decides by which variable a process gets its cards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum GpuDriver {
     /// NVIDIA's.
     #[default]

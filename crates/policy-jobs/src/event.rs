@@ -11,6 +11,7 @@ use crate::trace::TraceId;
 
 /// Something that happened to a job.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub struct Event {
     pub(crate) at: Time,
     /// The job.

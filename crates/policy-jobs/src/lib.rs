@@ -47,6 +47,7 @@
 extern crate alloc;
 
 mod aging;
+mod constructors;
 mod decide;
 mod demand;
 mod error;

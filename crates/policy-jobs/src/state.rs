@@ -44,6 +44,7 @@ pub enum State {
 
 /// What can happen to a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Move {
     /// The last dependency succeeded, or the back-off is over.
     Unblocked,
@@ -67,6 +68,7 @@ pub enum Move {
 
 /// A move that no job makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct IllegalMove {
     /// Where the job was.
     pub from: State,

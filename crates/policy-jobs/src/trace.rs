@@ -66,6 +66,7 @@ impl FromStr for TraceId {
 
 /// A text that is not a [`TraceId`].
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BadTraceId {
     /// The text, cut if it is long.
     pub text: String,

@@ -15,6 +15,7 @@ use crate::state::State;
 
 /// One resource that a ready job lacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ResourceShortage {
     /// Which.
     pub resource: Resource,
@@ -36,6 +37,7 @@ pub struct ResourceShortage {
 
 /// How many graphics cards a job needs, and how many are free for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CardAvailability {
     /// How many it needs.
     pub wanted: u32,
@@ -47,6 +49,7 @@ pub struct CardAvailability {
 
 /// A job that holds something.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Holder {
     /// Its name.
     pub job: String,
@@ -127,6 +130,7 @@ pub enum Waits {
 
 /// The answer to *why is this waiting?*
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Why {
     /// The job.
     pub job: String,

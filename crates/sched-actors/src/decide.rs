@@ -30,6 +30,7 @@ pub enum Strategy {
 
 /// When a child that ended is started again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Restart {
     /// Always: it is not meant to end.
     #[default]
@@ -137,7 +138,7 @@ pub enum Decision {
 ///
 /// ```
 /// use std::time::Instant;
-/// use bursar::actor::decide::{Decision, Ending, History, Restart, Rules, Sibling, Strategy, decide};
+/// use sched_actors::decide::{Decision, Ending, History, Restart, Rules, Sibling, Strategy, decide};
 ///
 /// let rules = Rules { strategy: Strategy::RestForOne, ..Rules::default() };
 /// let children = [0, 1, 2].map(|id| Sibling { id, restart: Restart::Permanent, alive: id != 1 });

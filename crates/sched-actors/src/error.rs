@@ -216,6 +216,7 @@ impl Error for SupervisorError {}
 
 /// A child failed too often, and so its supervisor failed. Found in a [`TaskError`] by [`TaskError::downcast_ref`].
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct RestartsExceeded {
     /// The supervisor that gave up.
     pub supervisor: Arc<str>,

@@ -45,6 +45,7 @@ pub enum DeadLetter<M> {
 
 /// What happened to the messages of an actor so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct MailboxStats {
     /// Messages that wait.
     pub waiting: usize,

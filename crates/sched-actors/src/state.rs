@@ -21,6 +21,7 @@ use std::fmt;
 
 /// The state of a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ChildState {
     /// Not started yet: the children before it come first.
     Waiting,
@@ -40,6 +41,7 @@ pub enum ChildState {
 
 /// What happens to a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ChildEvent {
     /// It was given a fiber.
     Launched,
@@ -57,6 +59,7 @@ pub enum ChildEvent {
 
 /// An event that cannot happen in a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct IllegalStep {
     /// The state it was in.
     pub from: ChildState,

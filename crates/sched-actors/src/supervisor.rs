@@ -91,7 +91,7 @@ impl<'a> Supervisor<'a> {
     /// fails, and is started again by the usual rules.
     ///
     /// ```
-    /// use bursar::{Budget, actor::{Child, Restart, Strategy, Supervisor}, charge, nursery};
+    /// use bursar::{Budget, actor::{Child, Restart, Strategy, Supervisor}, budget::charge, nursery};
     ///
     /// nursery(|n| {
     ///     let worker = Child::task("worker", || { (0..50).for_each(|_| charge(10)); Ok(()) });

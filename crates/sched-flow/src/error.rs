@@ -4,6 +4,9 @@
 
 use std::{error::Error, fmt, sync::Arc, time::Duration};
 
+use sched_tasks::internals::{AnyError, IntoError, kind, with_mark};
+use sched_tasks::{RunError, TaskError};
+
 /// The error of a node. Any error converts into it, so `?` works; [`NodeError::msg`] makes one from a text.
 ///
 /// ```
@@ -18,13 +21,29 @@ use std::{error::Error, fmt, sync::Arc, time::Duration};
 /// }
 /// assert_eq!(parse("-1").unwrap_err().to_string(), "-1 is below 0; give a count");
 /// ```
+///
+/// So do the errors of tasks and jobs, and strings; [`downcast_ref`](Self::downcast_ref) finds the original after any number of conversions:
+///
+/// ```
+/// use bursar::{flow::NodeResult, prelude::*};
+///
+/// fn handle(text: &str) -> NodeResult {
+///     let number: u32 = nursery(|n| n.try_spawn(|| Ok(text.parse()?)).join())?; // a `TaskError`
+///     if number == 0 { Err("none")? }
+///     Ok(())
+/// }
+/// assert!(handle("many").unwrap_err().downcast_ref::<std::num::ParseIntError>().is_some());
+/// assert_eq!(handle("0").unwrap_err().to_string(), "none");
+/// ```
+///
+/// It does not implement [`Error`] itself, as [`TaskError`] does not: a type that did would convert to itself twice. [`into_boxed`](Self::into_boxed) makes a standard error of it.
 pub struct NodeError {
-    error: Box<dyn Error + Send + Sync>,
+    error: AnyError,
     about: About,
 }
 
 /// What an error is about.
-#[derive(PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 enum About {
     /// One call failed.
     Call,
@@ -40,7 +59,7 @@ pub type NodeResult = Result<(), NodeError>;
 impl NodeError {
     /// An error from a text.
     pub fn msg(text: impl Into<String>) -> Self {
-        Self { error: text.into().into(), about: About::Call }
+        Self::from(text.into())
     }
 
     /// Marks the error as one about a single record from outside: a line that is no text, a connection that broke. The source itself works. It is asked again
@@ -110,7 +129,7 @@ impl NodeError {
     /// The same error with a prefix: where it came from.
     #[cfg(feature = "net")]
     pub(crate) fn said_of(self, what: impl fmt::Display) -> Self {
-        Self { error: format!("{what}: {}", self.error).into(), about: self.about }
+        Self { error: AnyError::Other(format!("{what}: {}", self.error).into()), about: self.about }
     }
 
     /// Marks the error as one of a node that cannot continue: a file that does not exist, a disk that is full, a program that is gone. [`NodeStats::failure`](crate::NodeStats::failure)
@@ -130,12 +149,44 @@ impl NodeError {
     pub fn downcast_ref<E: Error + 'static>(&self) -> Option<&E> {
         self.error.downcast_ref()
     }
+
+    /// The error of the task that it comes from, if it does.
+    pub fn task_error(&self) -> Option<&TaskError> {
+        self.error.task_error()
+    }
+
+    /// This error as a standard one.
+    pub fn into_boxed(self) -> Box<dyn Error + Send + Sync> {
+        self.error.into_boxed()
+    }
 }
 
-// As `TaskError` does: not an `Error` itself, so that every error converts.
-impl<E: Error + Send + Sync + 'static> From<E> for NodeError {
+impl<E: IntoError<kind::Node>> From<E> for NodeError {
     fn from(error: E) -> Self {
-        Self { error: Box::new(error), about: About::Call }
+        let error = error.into_error();
+        let about = error.mark().cloned().unwrap_or(About::Call);
+        Self { error, about }
+    }
+}
+
+impl IntoError<kind::Job> for NodeError {
+    fn into_error(self) -> AnyError {
+        match self.about {
+            About::Call => self.error,
+            about => AnyError::Task(with_mark(self.error.into_task_error(), about)),
+        }
+    }
+}
+
+impl From<NodeError> for TaskError {
+    fn from(error: NodeError) -> Self {
+        error.into_error().into_task_error()
+    }
+}
+
+impl From<NodeError> for RunError {
+    fn from(error: NodeError) -> Self {
+        RunError::Task(error.into())
     }
 }
 
@@ -154,6 +205,7 @@ impl fmt::Debug for NodeError {
 /// The error policy: what is done when a node's function fails or panics. What it emitted in the failed call is taken back in any case: a message is
 /// handled with all its output, or fails with none.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum OnError {
     /// The message is dropped, the error is counted, the node goes on.
     #[default]

@@ -21,6 +21,7 @@ impl<T: Clone + Send + 'static> Payload for T {}
 // As wide as the other fields of a header, so that a header has no padding and is copied by words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[repr(u64)]
+#[non_exhaustive]
 pub enum Kind {
     /// It carries data.
     #[default]

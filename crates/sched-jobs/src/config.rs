@@ -9,6 +9,7 @@ use policy_jobs::{Aging, Limits};
 
 /// Which driver runs the jobs. Both keep the same contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum Scheduler {
     /// Several workers, and a pick that does not visit every job.
     #[default]
@@ -148,6 +149,7 @@ impl<F: Fn(&str) -> Option<String>> Settings<'_, F> {
 
 /// An invalid setting in the environment, which was ignored.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BadSetting {
     /// Its name.
     pub variable: String,

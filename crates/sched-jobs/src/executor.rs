@@ -22,6 +22,7 @@ pub struct AttemptId {
 
 /// An attempt that an executor is to run.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Order {
     /// Which attempt at which job. Requests about it have the same id.
     pub attempt_id: AttemptId,
@@ -67,6 +68,7 @@ pub trait Executor: Send + Sync {
 
 /// How an attempt ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Outcome {
     /// It succeeded.
     Succeeded,

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use policy_jobs::{Demand, JobId, JobOptions, Needed, NewJob, Retry, RunsOn};
 use sched_tasks::{Budget, Capability, Confinement, NurseryOptions};
 
-use crate::ctx::{Ctx, Stopped};
+use crate::ctx::Ctx;
+use crate::error::{Failure, JobError};
 use crate::executor::Executor;
 
 /// The number of a job in the core.
@@ -68,13 +69,6 @@ pub(crate) struct Remote {
 
 /// How a closure ended: with a value for dependents, if it returned one.
 pub(crate) type Done = Result<Option<Arc<dyn Any + Send + Sync>>, Failure>;
-
-pub(crate) enum Failure {
-    Stopped,
-    Error(String),
-    Permanent(String),
-    Panic { message: String, at: Option<String> },
-}
 
 impl Job {
     /// A job with that name, without dependencies and without work yet.
@@ -230,7 +224,9 @@ impl Job {
         self
     }
 
-    /// Its closure. It is called again if the job is retried.
+    /// Its closure. It is called again if the job is retried. What the closure may return: see [`Returns`].
+    ///
+    /// A closure that uses `?` is easier to write with [`try_run`](Self::try_run), which knows the type of its error.
     #[inline]
     pub fn run<R: Returns>(mut self, mut work: impl FnMut(&Ctx<'_>) -> R + Send + 'static) -> Self {
         // A closure has no more rights than its submitter.
@@ -239,6 +235,43 @@ impl Job {
             Some(limits) => Box::new(move |ctx| limits.enter(|| work(ctx)).done()),
         });
         self
+    }
+
+    /// As [`run`](Self::run), for a closure that may fail with any error, or returns a value of a type of its own.
+    ///
+    /// ```
+    /// use sched_jobs::{Job, Jobs};
+    ///
+    /// struct Scene(u16);
+    ///
+    /// let jobs = Jobs::builder().build();
+    /// jobs.submit_all([
+    ///     Job::new("number").run(|_| "12"),
+    ///     Job::new("scene").needs("number").try_run(|ctx| Ok(Scene(ctx.input::<&str>("number")?.parse()?))),
+    ///     Job::new("render").needs("scene").try_run(|ctx| {
+    ///         let Scene(number) = *ctx.input("scene")?;
+    ///         ctx.progress(0.5)?;
+    ///         Ok(assert_eq!(number, 12))
+    ///     }),
+    /// ])?;
+    /// assert_eq!(jobs.wait()?.succeeded, 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn try_run<T: Send + Sync + 'static>(
+        self,
+        work: impl FnMut(&Ctx<'_>) -> Result<T, JobError> + Send + 'static,
+    ) -> Self {
+        self.run(work)
+    }
+
+    /// As [`run_once`](Self::run_once), for a closure that may fail with any error, or returns a value of a type of its own.
+    #[inline]
+    pub fn try_run_once<T: Send + Sync + 'static>(
+        self,
+        work: impl FnOnce(&Ctx<'_>) -> Result<T, JobError> + Send + 'static,
+    ) -> Self {
+        self.run_once(work)
     }
 
     /// Its closure, which runs only once: for closures that move their captures. The job cannot be retried.
@@ -363,9 +396,9 @@ impl fmt::Debug for Job {
     }
 }
 
-/// What the closure of a job may return: nothing, a value, or a [`Result`] with either.
+/// What the closure of a job may return: nothing, a value of a type of the standard library, or a [`Result`] with any value and any error. It may also never return.
 ///
-/// A value becomes the job's output, which dependents read with [`Ctx::input`].
+/// A value becomes the job's output, which dependents read with [`Ctx::input`]. A value of another type is returned as `Ok(value)`, by [`Job::try_run`].
 pub trait Returns {
     #[doc(hidden)]
     #[allow(private_interfaces)]
@@ -379,6 +412,50 @@ impl Returns for () {
     }
 }
 
+/// The type of what never returns, as `panic!()`: stable Rust has no name for it.
+type Never = <fn() -> ! as Output>::Type;
+
+trait Output {
+    type Type;
+}
+
+impl<R> Output for fn() -> R {
+    type Type = R;
+}
+
+impl Returns for Never {
+    #[allow(private_interfaces)]
+    fn done(self) -> Done {
+        self
+    }
+}
+
+/// For types whose values are outputs. One impl for all types would overlap with that for [`Result`].
+macro_rules! values {
+    ($([$($generics:tt)*] $type:ty;)+) => {$(
+        impl<$($generics)*> Returns for $type
+        where
+            Self: Send + Sync + 'static,
+        {
+            #[allow(private_interfaces)]
+            fn done(self) -> Done {
+                Ok(Some(Arc::new(self)))
+            }
+        }
+    )+};
+}
+
+values! {
+    [] bool; [] char; [] f32; [] f64;
+    [] u8; [] u16; [] u32; [] u64; [] u128; [] usize;
+    [] i8; [] i16; [] i32; [] i64; [] i128; [] isize;
+    [] String; [] &'static str; [] std::ffi::OsString; [] std::path::PathBuf; [] Duration; [] std::time::SystemTime;
+    [T] Vec<T>; [T] std::collections::VecDeque<T>; [T] Box<T>; [T] Arc<T>; [T] Option<T>; [T, const N: usize] [T; N];
+    [K, V] std::collections::BTreeMap<K, V>; [K, V, S] std::collections::HashMap<K, V, S>;
+    [T] std::collections::BTreeSet<T>; [T, S] std::collections::HashSet<T, S>;
+    [A, B] (A, B); [A, B, C] (A, B, C); [A, B, C, D] (A, B, C, D);
+}
+
 impl<T: Send + Sync + 'static, E: Into<JobError>> Returns for Result<T, E> {
     #[allow(private_interfaces)]
     fn done(self) -> Done {
@@ -386,75 +463,7 @@ impl<T: Send + Sync + 'static, E: Into<JobError>> Returns for Result<T, E> {
             // Most jobs return `()`, which is not stored as an output.
             Ok(_) if core::any::TypeId::of::<T>() == core::any::TypeId::of::<()>() => Ok(None),
             Ok(value) => Ok(Some(Arc::new(value))),
-            Err(error) => Err(error.into().0),
+            Err(error) => Err(error.into().failure()),
         }
-    }
-}
-
-/// An error that a closure may return: any error, or [`Stopped`].
-///
-/// An error that no further attempt would fix can be marked, and then its job is not retried:
-///
-/// ```
-/// use sched_jobs::{Cause, Job, JobError, Jobs};
-///
-/// let jobs = Jobs::builder().build();
-/// jobs.submit(Job::new("upload").retries(5).run(|_| {
-///     let port: u16 = "eighty".parse().map_err(|error| JobError::from(error).no_retry())?;
-///     std::net::TcpStream::connect(("localhost", port))?; // may succeed the next time
-///     Ok::<_, JobError>(())
-/// }))?;
-/// let failed = jobs.wait().unwrap_err();
-/// assert_eq!(failed.first[0].1, Cause::Permanent("invalid digit found in string".to_owned()));
-/// assert_eq!(jobs.status("upload")?.attempts, 1);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub struct JobError(Failure);
-
-impl fmt::Debug for JobError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Failure::Stopped => f.write_str("JobError(stopped)"),
-            Failure::Error(message) | Failure::Permanent(message) | Failure::Panic { message, .. } => {
-                write!(f, "JobError({message})")
-            }
-        }
-    }
-}
-
-impl JobError {
-    /// An error with this message.
-    pub fn msg(message: impl Into<String>) -> Self {
-        Self(Failure::Error(message.into()))
-    }
-
-    /// An error with this message that no further attempt would fix: the job fails at once, however many retries it has left.
-    pub fn permanent(message: impl Into<String>) -> Self {
-        Self(Failure::Permanent(message.into()))
-    }
-
-    /// Marks this error as one that no further attempt would fix. [`Stopped`] is not changed.
-    pub fn no_retry(self) -> Self {
-        match self.0 {
-            Failure::Error(message) => Self(Failure::Permanent(message)),
-            _ => self,
-        }
-    }
-}
-
-impl<E: Into<Box<dyn core::error::Error + Send + Sync>>> From<E> for JobError {
-    fn from(error: E) -> Self {
-        let error = error.into();
-        if error.is::<Stopped>() {
-            return Self(Failure::Stopped);
-        }
-        let mut message = error.to_string();
-        let mut source = error.source();
-        while let Some(cause) = source {
-            message.push_str(": ");
-            message.push_str(&cause.to_string());
-            source = cause.source();
-        }
-        Self(Failure::Error(message))
     }
 }

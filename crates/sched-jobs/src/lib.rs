@@ -8,6 +8,7 @@
 mod config;
 mod ctx;
 mod drive;
+mod error;
 mod executor;
 mod job;
 
@@ -18,8 +19,9 @@ pub use drive::process;
 pub use drive::{
     Builder, Events, Facts, JobStatus, Jobs, Neighbours, Observer, Panics, Part, RunFailed, Summary, Target,
 };
+pub use error::JobError;
 pub use executor::{AttemptId, Executor, Order, Outcome, Reporter};
-pub use job::{Job, JobError, Returns};
+pub use job::{Job, Returns};
 pub use policy_jobs::{
     Aging, BadTraceId, CardAvailability, CardUse, Cause, ControlError, Demand, Event, Followed, GPUS_MAX, Gpu,
     GpuDriver, Holder, IllegalMove, JobFacts, JobId, Limits, Move, Needed, Others, PendingDemand, Resource,

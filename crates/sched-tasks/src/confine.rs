@@ -32,7 +32,7 @@ use crate::{
 /// those of the process, unless its closure enters this.
 ///
 /// ```
-/// use bursar::{Budget, Confinement, NurseryOptions, nursery, nursery_with};
+/// use bursar::{Budget, NurseryOptions, capability::Confinement, nursery, nursery_with};
 ///
 /// nursery_with(NurseryOptions::new().task_budget(Budget::ops(1_000)), |n| {
 ///     n.spawn(|| {

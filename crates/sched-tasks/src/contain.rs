@@ -34,7 +34,7 @@ pub enum Stop {
 /// catches a cancellation, too, but cannot tell it from a panic.
 ///
 /// ```
-/// use bursar::{Stop, contain, nursery, sleep};
+/// use bursar::{nursery, sleep, task::{Stop, contain}};
 /// use std::time::Duration;
 ///
 /// nursery(|n| {

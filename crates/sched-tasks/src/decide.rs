@@ -53,6 +53,7 @@ pub struct FirstReady {
 /// Where the next task comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
+#[non_exhaustive]
 pub enum Choice {
     /// The shared queue of high priority.
     High,
@@ -111,6 +112,7 @@ fn postponed(turn: u32, view: &impl View) -> Option<Choice> {
 
 /// How a thief picks its victims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum VictimStrategy {
     /// By a seeded random number: spreads thieves, and a seed gives the same choices again.
     #[default]

@@ -5,7 +5,7 @@
 //! [`TaskError`] converts from every error type, so `?` works in task bodies; for that reason it does not implement
 //! [`std::error::Error`] itself, but becomes a boxed one wherever that is asked for.
 
-use std::{error::Error, fmt, panic::Location, sync::Arc, time::Duration};
+use std::{any::Any, error::Error, fmt, panic::Location, sync::Arc, time::Duration};
 
 use policy_admission::{CapError, Profile};
 use vocab::{Component, TaskId};
@@ -15,15 +15,44 @@ use crate::state::NurseryState;
 /// Why a task or a nursery did not succeed.
 ///
 /// Cheap to clone: a failing child gives it to the task that joins the child and to its nursery.
+///
+/// Every error type converts into it, and so do the errors of jobs (`JobError`) and nodes (`NodeError`): `?` works in all three,
+/// and [`downcast_ref`](Self::downcast_ref) finds the original after any number of conversions. For that reason it does not implement [`Error`]: a type that did would convert to
+/// itself twice. It becomes a standard error by [`into_boxed`](Self::into_boxed), or by `?` where a `Box<dyn Error>` is returned; the original is the
+/// [`source`](Error::source) of that.
+///
+/// ```
+/// use bursar::{jobs::JobError, prelude::*};
+///
+/// fn port(text: &str) -> Result<u16, TaskError> {
+///     Ok(text.parse()?) // any error becomes a `TaskError`,
+/// }
+///
+/// fn open(text: &str) -> Result<u16, JobError> {
+///     let port = nursery(|n| n.try_spawn(|| port(text)).join())?; // which becomes a `JobError`,
+///     Ok(port)
+/// }
+///
+/// fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     let error = open("eighty").unwrap_err();
+///     assert!(error.downcast_ref::<std::num::ParseIntError>().is_some()); // and the original is still there
+///     assert!(nursery(|n| n.try_spawn(|| Ok(open("eighty")?)).join()).is_err());
+///     nursery(|_| Ok(()))?; // a standard error
+///     Ok(())
+/// }
+/// ```
 #[derive(Clone)]
 pub struct TaskError(Arc<Inner>);
 
+#[derive(Clone)]
 struct Inner {
     reason: Reason,
     task: Option<TaskLabel>,
     /// The nursery that reports it, if it has a name.
     nursery: Option<Arc<str>>,
     others: Vec<TaskError>,
+    /// What an error of a job or a node says besides: see `convert.rs`.
+    mark: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 /// The kinds of failure.
@@ -100,6 +129,7 @@ pub enum Reason {
 
 /// Which task it was.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct TaskLabel {
     /// Its number.
     pub id: TaskId,
@@ -111,7 +141,7 @@ pub struct TaskLabel {
 
 impl TaskError {
     pub(crate) fn new(reason: Reason, task: Option<TaskLabel>) -> Self {
-        Self(Arc::new(Inner { reason, task, nursery: None, others: Vec::new() }))
+        Self(Arc::new(Inner { reason, task, nursery: None, others: Vec::new(), mark: None }))
     }
 
     /// An error with this message.
@@ -122,27 +152,23 @@ impl TaskError {
     pub(crate) fn of_task(self, task: &TaskLabel) -> Self {
         match &self.0.task {
             Some(_) => self,
-            None => Self(Arc::new(Inner {
-                reason: self.0.reason.clone(),
-                task: Some(task.clone()),
-                nursery: self.0.nursery.clone(),
-                others: self.0.others.clone(),
-            })),
+            None => self.with(|inner| inner.task = Some(task.clone())),
         }
     }
 
     /// Says which nursery it comes from.
     pub(crate) fn of_nursery(self, name: Option<&Arc<str>>) -> Self {
-        let Inner { reason, task, others, .. } = &*self.0;
         match name {
             None => self,
-            Some(name) => Self(Arc::new(Inner {
-                reason: reason.clone(),
-                task: task.clone(),
-                nursery: Some(name.clone()),
-                others: others.clone(),
-            })),
+            Some(name) => self.with(|inner| inner.nursery = Some(name.clone())),
         }
+    }
+
+    /// Another error that is like this one but for `change`.
+    fn with(self, change: impl FnOnce(&mut Inner)) -> Self {
+        let mut inner = Arc::unwrap_or_clone(self.0);
+        change(&mut inner);
+        Self(Arc::new(inner))
     }
 
     /// Whether it is the very same failure, not just one like it.
@@ -154,8 +180,16 @@ impl TaskError {
         if others.is_empty() {
             return self;
         }
-        let Inner { reason, task, nursery, .. } = &*self.0;
-        Self(Arc::new(Inner { reason: reason.clone(), task: task.clone(), nursery: nursery.clone(), others }))
+        self.with(|inner| inner.others = others)
+    }
+
+    /// What is attached to it.
+    pub(crate) fn mark(&self) -> Option<&(dyn Any + Send + Sync)> {
+        self.0.mark.as_deref()
+    }
+
+    pub(crate) fn with_mark(self, mark: Arc<dyn Any + Send + Sync>) -> Self {
+        self.with(|inner| inner.mark = Some(mark))
     }
 
     /// The same with more failures, after those it has.
@@ -198,6 +232,16 @@ impl TaskError {
             Reason::Failed(error) => error.downcast_ref(),
             _ => None,
         }
+    }
+
+    /// A boxed error as the error of a task. One that a task's error [became](Self::into_boxed) is that error again.
+    pub fn from_boxed(error: Box<dyn Error + Send + Sync>) -> Self {
+        unboxed(error).unwrap_or_else(|error| Self::new(Reason::Failed(Arc::from(error)), None))
+    }
+
+    /// This error as a standard one, whose [`source`](Error::source) is the error the task returned.
+    pub fn into_boxed(self) -> Box<dyn Error + Send + Sync> {
+        self.into()
     }
 }
 
@@ -357,7 +401,13 @@ impl Error for Message {}
 
 impl<E: Error + Send + Sync + 'static> From<E> for TaskError {
     fn from(error: E) -> Self {
-        Self::new(Reason::Failed(Arc::new(error)), None)
+        let mut error = Some(error);
+        // Decided when this is compiled: a run that failed because of its task has the error of the task.
+        let run = (&mut error as &mut dyn Any).downcast_mut::<Option<RunError>>();
+        match run.and_then(|run| run.take_if(|run| matches!(run, RunError::Task(_)))) {
+            Some(RunError::Task(error)) => error,
+            _ => Self::new(Reason::Failed(Arc::new(error.expect("only the error of a task is taken out"))), None),
+        }
     }
 }
 
@@ -389,6 +439,21 @@ impl From<TaskError> for Box<dyn Error + Send + Sync> {
 impl From<TaskError> for Box<dyn Error> {
     fn from(error: TaskError) -> Self {
         Box::new(Boxed(error))
+    }
+}
+
+/// The error of a task that `error` stands for, if it does.
+pub(crate) fn unboxed(error: Box<dyn Error + Send + Sync>) -> Result<TaskError, Box<dyn Error + Send + Sync>> {
+    let error = match error.downcast::<Boxed>() {
+        Ok(boxed) => return Ok(boxed.0),
+        Err(error) => error,
+    };
+    match error.downcast::<RunError>() {
+        Ok(run) => match *run {
+            RunError::Task(error) => Ok(error),
+            other => Err(Box::new(other)),
+        },
+        Err(error) => Err(error),
     }
 }
 
@@ -430,7 +495,29 @@ impl fmt::Display for RunError {
     }
 }
 
-impl Error for RunError {}
+impl Error for RunError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self.task_error()?.reason() {
+            Reason::Failed(error) => Some(&**error),
+            _ => None,
+        }
+    }
+}
+
+impl RunError {
+    /// The error of the root task, if that did not succeed.
+    pub fn task_error(&self) -> Option<&TaskError> {
+        match self {
+            RunError::Task(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// The error the root task returned, if it is an `E`.
+    pub fn downcast_ref<E: Error + 'static>(&self) -> Option<&E> {
+        self.task_error()?.downcast_ref()
+    }
+}
 
 impl From<TaskError> for RunError {
     fn from(error: TaskError) -> Self {

@@ -144,8 +144,8 @@ where
 ///
 /// ```
 /// let workers = bursar::Runtime::builder().workers(2).build()?;
-/// assert!(workers.run(|| bursar::current_worker()).unwrap().is_none_or(|worker| worker < 2));
-/// # Ok::<(), bursar::BuildError>(())
+/// assert!(workers.run(|| bursar::runtime::current_worker()).unwrap().is_none_or(|worker| worker < 2));
+/// # Ok::<(), bursar::runtime::BuildError>(())
 /// ```
 pub fn current_worker() -> Option<usize> {
     strand::with(|strand| strand.worker.as_ref().map(|worker| worker.index))

@@ -20,6 +20,8 @@ use crate::{
     task_builder::TaskBuilder,
 };
 
+pub use crate::convert::{AnyError, IntoError, kind, mark, with_mark};
+
 /// Starts a task that is labelled with `site`: where a child was described, not the line of the supervisor that starts it again.
 pub fn try_spawn_at<'scope, F, T>(
     task: TaskBuilder<'scope, '_>,

@@ -11,6 +11,7 @@ mod channel;
 mod choosing;
 mod confine;
 mod contain;
+mod convert;
 mod deadline;
 pub mod decide;
 mod drive;
@@ -72,6 +73,7 @@ pub use policy_admission::{
     AuditEvent, AuditRecord, AuditTotals, Cap, CapBudget, CapChannel, CapError, CapErrorKind, CapExecutor, CapId,
     CapSpawn, CapUse, Capabilities, Delegation, Grant, Ledger, Profile, Sovereign,
 };
+pub use policy_admission::{BudgetRule, ChannelLimit, ExecutorLimit, ParseProfileError, Terms};
 pub use raw::alloc::BudgetedAlloc;
 pub use scope::{Canceller, Nursery, OwnedNursery, Spawner, Task, nursery, nursery_with};
 pub use select::{Case, RecvCase, Select, SendCase};
@@ -86,7 +88,7 @@ pub use task_state::TaskState;
 pub use time::{Elapsed, Sleep, sleep_async, timeout};
 pub use trace::{Event, ParseTraceError, Trace, What};
 pub use unblock::{Unblock, unblock, unblock_async};
-pub use vocab::{Budget, Component, Operation, Priority, TaskId, UNLIMITED};
+pub use vocab::{Budget, Component, Operation, Priority, Shortage, TaskId, UNLIMITED};
 
 /// The limit of workers of a runtime.
 pub const MAX_WORKERS: usize = 256;

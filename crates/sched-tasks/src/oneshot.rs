@@ -139,7 +139,7 @@ impl<T> Receiver<T> {
     /// Waits for the value. Fails if the sender was dropped without sending.
     ///
     /// ```
-    /// use bursar::{RecvError, sync::oneshot};
+    /// use bursar::{mpmc::RecvError, sync::oneshot};
     ///
     /// let (tx, rx) = oneshot::channel::<u8>();
     /// drop(tx);
@@ -153,13 +153,13 @@ impl<T> Receiver<T> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use bursar::{RecvTimeoutError, sync::oneshot};
+    /// use bursar::{mpmc::RecvTimeoutError, sync::oneshot};
     ///
     /// let (tx, mut rx) = oneshot::channel();
     /// assert_eq!(rx.recv_timeout(Duration::from_millis(1)), Err(RecvTimeoutError::Timeout));
     /// tx.send(1)?;
     /// assert_eq!(rx.recv_timeout(Duration::from_millis(1)), Ok(1));
-    /// # Ok::<(), bursar::SendError<i32>>(())
+    /// # Ok::<(), bursar::mpmc::SendError<i32>>(())
     /// ```
     pub fn recv_timeout(&mut self, time: Duration) -> Result<T, RecvTimeoutError> {
         self.until(Some(clock::due(time)))
@@ -168,14 +168,14 @@ impl<T> Receiver<T> {
     /// Takes the value if it is there.
     ///
     /// ```
-    /// use bursar::{TryRecvError, sync::oneshot};
+    /// use bursar::{mpmc::TryRecvError, sync::oneshot};
     ///
     /// let (tx, mut rx) = oneshot::channel();
     /// assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
     /// tx.send(1)?;
     /// assert_eq!(rx.try_recv(), Ok(1));
     /// assert_eq!(rx.try_recv(), Err(TryRecvError::Closed)); // there was only one
-    /// # Ok::<(), bursar::SendError<i32>>(())
+    /// # Ok::<(), bursar::mpmc::SendError<i32>>(())
     /// ```
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
         strand::with(Strand::take_turn);

@@ -2,7 +2,11 @@
 //!
 //! Room: values.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use policy_admission::Profile;
 use vocab::Budget;
@@ -14,6 +18,7 @@ use crate::{
 
 /// What a nursery does when a child fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum OnFailure {
     /// Cancels the other children.
     #[default]
@@ -27,7 +32,8 @@ pub enum OnFailure {
 pub struct NurseryOptions {
     pub(crate) name: Option<Arc<str>>,
     pub(crate) on_failure: OnFailure,
-    pub(crate) deadline: Option<Duration>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) deadline: Option<Instant>,
     pub(crate) grace: Option<Duration>,
     pub(crate) spawn_limit: Option<u64>,
     pub(crate) budget: Option<Budget>,
@@ -58,9 +64,26 @@ impl NurseryOptions {
         self
     }
 
-    /// Cancels everything in it after this time. Said twice, the shorter time counts; see [`Nursery::deadline`](crate::Nursery::deadline).
-    pub fn deadline(mut self, after: Duration) -> Self {
-        self.deadline = Some(self.deadline.map_or(after, |before| before.min(after)));
+    /// Cancels everything in it after this time, counted from its beginning. Said twice, the shorter time counts; see [`Nursery::timeout`](crate::Nursery::timeout).
+    pub fn timeout(mut self, after: Duration) -> Self {
+        self.timeout = Some(self.timeout.map_or(after, |before| before.min(after)));
+        self
+    }
+
+    /// Cancels everything in it at this time, of [`now`](crate::now). Said twice, the earlier time counts; see [`Nursery::deadline`](crate::Nursery::deadline).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use bursar::{NurseryOptions, Reason, now, nursery_with, sleep};
+    ///
+    /// let at = now() + Duration::from_millis(20); // one for both
+    /// for _ in 0..2 {
+    ///     let outcome = nursery_with(NurseryOptions::new().deadline(at), |n| n.spawn(|| sleep(Duration::from_secs(60))).join());
+    ///     assert!(matches!(outcome.unwrap_err().reason(), Reason::DeadlineExceeded { .. }));
+    /// }
+    /// ```
+    pub fn deadline(mut self, at: Instant) -> Self {
+        self.deadline = Some(self.deadline.map_or(at, |before| before.min(at)));
         self
     }
 
@@ -83,7 +106,7 @@ impl NurseryOptions {
     /// half of it all when as many as may be spawned wait at the same time, and another when that is spent; see [`task_budget`](Self::task_budget) and [`recharge`](Self::recharge).
     ///
     /// ```
-    /// use bursar::{Budget, NurseryOptions, charge, nursery_with};
+    /// use bursar::{Budget, NurseryOptions, budget::charge, nursery_with};
     ///
     /// let options = NurseryOptions::new().name("plugin-7").budget(Budget::ops(1_000_000).spawns(10));
     /// let outcome = nursery_with(options, |n| n.spawn(|| loop { charge(1) }).join());
@@ -127,7 +150,7 @@ impl NurseryOptions {
     /// channels (`Cap<CapChannel>`). What is not given they have from the nursery around it.
     ///
     /// ```
-    /// use bursar::{Budget, CapSpawn, Ledger, NurseryOptions, Reason, charge, nursery_with};
+    /// use bursar::{Budget, NurseryOptions, Reason, budget::charge, capability::{CapSpawn, Ledger}, nursery_with};
     ///
     /// let root = Ledger::new().grant(CapSpawn::new());
     /// let tenant = root.attenuate(CapSpawn::new().max_tasks(2).task_budget(Budget::ops(1_000)))?;
@@ -139,7 +162,7 @@ impl NurseryOptions {
     /// tenant.revoke();
     /// let verdict = nursery_with(NurseryOptions::new().capability(&tenant), |n| n.spawn(|| ()).join());
     /// assert!(matches!(verdict.unwrap_err().reason(), Reason::NotAllowed(_)));
-    /// # Ok::<(), bursar::CapError>(())
+    /// # Ok::<(), bursar::capability::CapError>(())
     /// ```
     pub fn capability(mut self, capability: &impl Capability) -> Self {
         capability.lend(&mut self.authority);
@@ -159,6 +182,7 @@ impl fmt::Debug for NurseryOptions {
         f.debug_struct("NurseryOptions")
             .field("name", &self.name)
             .field("on_failure", &self.on_failure)
+            .field("timeout", &self.timeout)
             .field("deadline", &self.deadline)
             .field("grace", &self.grace)
             .field("spawn_limit", &self.spawn_limit)

@@ -55,7 +55,7 @@ mod sealed {
 /// Receiving, as a case; made by [`Receiver::case`].
 ///
 /// ```
-/// use bursar::{Select, channel};
+/// use bursar::{channel, mpmc::Select};
 ///
 /// let (tx, rx) = channel(1);
 /// tx.send(1)?;
@@ -73,7 +73,7 @@ pub struct RecvCase<'a, T> {
 /// Sending a value, as a case; made by [`Sender::case`].
 ///
 /// ```
-/// use bursar::{Select, channel};
+/// use bursar::{channel, mpmc::Select};
 ///
 /// let (tx, rx) = channel(1);
 /// let mut case = tx.case("hello");
@@ -210,7 +210,7 @@ impl<T> sealed::Steps for SendCase<'_, T> {
 ///
 /// ```
 /// use std::time::Duration;
-/// use bursar::{Select, channel};
+/// use bursar::{channel, mpmc::Select};
 ///
 /// let (tx, rx) = channel(0);
 /// let (_idle, quiet) = channel::<()>(1);

@@ -20,6 +20,7 @@ use std::fmt;
 /// The state of a nursery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum NurseryState {
     /// Takes tasks.
     Open = 0,

@@ -83,6 +83,7 @@ impl Counters {
 
 /// What a runtime has done so far: one entry per worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Stats {
     /// The workers, by index.
     pub workers: Vec<WorkerStats>,

@@ -192,6 +192,16 @@ impl<'scope, 'env> TaskBuilder<'scope, 'env> {
     {
         self.nursery.start_async(Location::caller(), self.details(), self.priority, async move { Ok(future.await) })
     }
+
+    /// As [`Nursery::try_spawn_async`].
+    #[track_caller]
+    pub fn try_spawn_async<F, T>(mut self, future: F) -> Task<'scope, T>
+    where
+        F: Future<Output = Result<T, TaskError>> + Send + 'scope,
+        T: Send + 'scope,
+    {
+        self.nursery.start_async(Location::caller(), self.details(), self.priority, future)
+    }
 }
 
 /// A [`TaskBuilder`] for tasks that have a thread to themselves; made by [`TaskBuilder::on_thread`].
@@ -275,5 +285,15 @@ impl<'scope> OwnedTaskBuilder<'scope, '_> {
         F::Output: Send + 'static,
     {
         self.0.spawn_async(future)
+    }
+
+    /// As [`Nursery::try_spawn_async`]: a poll that overflows ends the future alone.
+    #[track_caller]
+    pub fn try_spawn_async<F, T>(self, future: F) -> Task<'scope, T>
+    where
+        F: Future<Output = Result<T, TaskError>> + Send + 'static,
+        T: Send + 'static,
+    {
+        self.0.try_spawn_async(future)
     }
 }

@@ -22,6 +22,7 @@ use std::fmt;
 
 /// The state of a task: SPEC-021 §5.2. Returned by [`Task::state`](crate::Task::state).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum TaskState {
     /// It could run, and no worker has taken it yet.
     Ready,

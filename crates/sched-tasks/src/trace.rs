@@ -142,7 +142,7 @@ impl fmt::Display for Event {
 /// Printed, it is a list that people can read, and [`str::parse`] reads it again. [`encode`](Self::encode) says the same with numbers for the events: for files.
 ///
 /// ```
-/// use bursar::{Runtime, Trace};
+/// use bursar::{Runtime, determinism::Trace};
 ///
 /// let runtime = Runtime::builder().workers(3).seeded(42).build()?;
 /// runtime.run(|| bursar::join(bursar::yield_now, bursar::yield_now))?;

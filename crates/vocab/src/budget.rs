@@ -275,6 +275,7 @@ impl fmt::Debug for Budget {
 
 /// An operation that is charged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Operation {
     /// One iteration of a loop.
     LoopIteration,

@@ -6,7 +6,11 @@ use std::{
 };
 
 use bursar::{
-    Budget, CapSpawn, Ledger, budget_left, budgeted, fs,
+    Budget,
+    budget::budget_left,
+    budgeted,
+    capability::{CapSpawn, Ledger},
+    fs,
     prelude::*,
     sync::{Mutex, oneshot},
 };

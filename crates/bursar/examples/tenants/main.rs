@@ -21,7 +21,8 @@ use std::{
 };
 
 use bursar::{
-    BudgetedAlloc, Cap, CapSpawn, Ledger,
+    budget::BudgetedAlloc,
+    capability::{Cap, CapSpawn, Ledger},
     prelude::*,
     sync::{Mutex, oneshot},
 };

@@ -8,7 +8,12 @@ use std::{
     time::Duration,
 };
 
-use bursar::{Budget, Cap, CapError, CapSpawn, Grant, budgeted, fs, prelude::*};
+use bursar::{
+    Budget, budgeted,
+    capability::{Cap, CapError, CapSpawn, Grant},
+    fs,
+    prelude::*,
+};
 
 /// Tasks that a tenant may have at one time.
 pub(crate) const TASKS_MAX: u64 = 16;

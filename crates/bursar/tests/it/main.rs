@@ -4,6 +4,10 @@
 mod bridge;
 #[cfg(feature = "macros")]
 mod budgeted;
+#[cfg(feature = "process")]
+mod commands;
+#[cfg(all(feature = "actors", feature = "flow", feature = "jobs"))]
+mod errors;
 #[cfg(feature = "jobs")]
 mod tenants;
 

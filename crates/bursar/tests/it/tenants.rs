@@ -6,7 +6,9 @@ use std::sync::{
 };
 
 use bursar::{
-    Budget, CapSpawn, Confinement, Ledger, NurseryOptions, TaskError, charge,
+    Budget, NurseryOptions, TaskError,
+    budget::charge,
+    capability::{CapSpawn, Confinement, Ledger},
     jobs::{Job, Jobs},
     nursery, nursery_with,
 };

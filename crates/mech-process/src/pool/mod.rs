@@ -57,6 +57,11 @@ pub struct KeeperProgram {
 }
 
 impl KeeperProgram {
+    /// Another program, and its first arguments.
+    pub fn new<A: Into<OsString>>(program: impl Into<PathBuf>, args: impl IntoIterator<Item = A>) -> KeeperProgram {
+        KeeperProgram { program: program.into(), args: args.into_iter().map(Into::into).collect() }
+    }
+
     /// The program that runs now, even if its file was replaced or removed meanwhile.
     pub fn this_one<A: Into<OsString>>(args: impl IntoIterator<Item = A>) -> KeeperProgram {
         KeeperProgram { program: "/proc/self/exe".into(), args: args.into_iter().map(Into::into).collect() }
@@ -65,6 +70,7 @@ impl KeeperProgram {
 
 /// The state of a keepers' directory, as read from its files.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct Snapshot {
     /// Live keepers: those with a client, and those whose command outlived their client.
     pub alive: usize,

@@ -564,7 +564,7 @@ fn a_wait_for_a_supervisor_ends_when_its_last_child_has_ended() {
             Supervisor::new(Strategy::OneForOne).start(n)?.wait()?;
             let idles = Supervisor::new(Strategy::OneForOne).child(Child::task("idle", idle)).start(n)?;
             let outcome = nursery(|n| {
-                n.deadline(Duration::from_millis(5));
+                n.timeout(Duration::from_millis(5));
                 idles.wait()
             });
             assert!(outcome.is_err());

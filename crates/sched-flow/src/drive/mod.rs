@@ -229,3 +229,13 @@ impl fmt::Display for FlowError {
 }
 
 impl Error for FlowError {}
+
+impl FlowError {
+    /// What a node or a task failed with, if it is an `E`.
+    pub fn downcast_ref<E: Error + 'static>(&self) -> Option<&E> {
+        match self {
+            FlowError::Node { error, .. } => error.downcast_ref(),
+            FlowError::Runtime(error) => error.downcast_ref(),
+        }
+    }
+}

@@ -171,6 +171,7 @@ impl fmt::Debug for AnyMessage<'_> {
 
 /// A payload was taken or emitted as something that its port does not carry.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct WrongType {
     /// The type in the node's code.
     pub wanted: &'static str,

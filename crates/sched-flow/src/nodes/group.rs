@@ -126,6 +126,7 @@ impl<T: Payload> Stage for Batch<T> {
 
 /// How long a window is, or how far it moves: in messages, or in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Span {
     /// A number of messages.
     Count(usize),

@@ -23,6 +23,7 @@ pub struct Line {
 
 /// What a line that is not UTF-8 becomes, where a text is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum NotUtf8 {
     /// An error about this one record; the next line follows.
     #[default]

@@ -82,7 +82,7 @@ fn check(capacity: usize) {
 /// is an error of the node.
 ///
 /// ```
-/// use bursar::{SendError, flow::{Harness, from_task}, sleep};
+/// use bursar::{flow::{Harness, from_task}, mpmc::SendError, sleep};
 /// use std::time::Duration;
 ///
 /// let mut node = Harness::new(from_task(8, |readings| {
@@ -206,7 +206,7 @@ impl<M: Send + 'static, T: Payload> Source for FromTask<M, T> {
 /// let (done, sum) = bursar::sync::oneshot::channel();
 /// let mut node = Harness::new(to_task(8, |numbers: Receiver<i32>| {
 ///     done.send(numbers.iter().sum::<i32>())?; // until no more comes
-///     Ok::<_, bursar::SendError<i32>>(())
+///     Ok::<_, bursar::mpmc::SendError<i32>>(())
 /// }));
 /// node.send("in", 1)?;
 /// node.send("in", 2)?;

@@ -176,7 +176,7 @@ fn an_idle_flow_in_a_nursery_with_a_deadline_stops_its_nodes() {
         let (graph, begun) = busy(&stops);
         let flow = builder.register(graph).build().unwrap();
         flow.handle().pause("numbers").unwrap();
-        let options = NurseryOptions::new().deadline(Duration::from_millis(30));
+        let options = NurseryOptions::new().timeout(Duration::from_millis(30));
         let outcome = nursery_with(options, |nursery| {
             nursery.spawn(move || flow.run().map(drop).map_err(|error| error.to_string()));
             Ok(())
@@ -193,7 +193,7 @@ fn a_busy_flow_on_the_thread_of_a_nursery_with_a_deadline_stops_its_nodes() {
         let stops = Census::default();
         let (graph, _begun) = busy(&stops);
         let flow = builder.register(graph).build().unwrap();
-        let options = NurseryOptions::new().deadline(Duration::from_millis(30));
+        let options = NurseryOptions::new().timeout(Duration::from_millis(30));
         let outcome = nursery_with(options, |_| Ok(flow.run().map(drop).map_err(|error| error.to_string())));
         assert!(outcome.is_err(), "{outcome:?}");
         assert_eq!(stops.count(), 100);

@@ -164,6 +164,7 @@ impl Builder {
 
 /// The jobs that a request applies to: a job by name or number, its subtree, a part, or the whole run.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Target {
     /// One job.
     Job(Needed),

@@ -18,7 +18,8 @@ use sched_tasks::{NurseryOptions, Spawner, nursery_with};
 use super::pool::{RunSlot, run};
 use super::{Inner, Shared};
 use crate::ctx::{CANCEL, Ctx, PAUSE};
-use crate::job::{Done, Failure, Work};
+use crate::error::Failure;
+use crate::job::{Done, Work};
 
 /// A light job that is about to begin.
 pub(super) struct Light {

@@ -27,7 +27,8 @@ use policy_jobs::{Cause, Effect, Ended, Scope, State, Time};
 use super::chain::{CHAIN_CHECK_NS, CHAIN_LENGTH_MAX, CHAIN_NS, Chain};
 use super::{Inner, Later, Shared};
 use crate::ctx::{CANCEL, Ctx, PAUSE, Signals};
-use crate::job::{Done, Failure, Work};
+use crate::error::Failure;
+use crate::job::{Done, Work};
 
 /// How long a worker spins for work before it sleeps.
 const SEARCH_TIME: Duration = Duration::from_micros(50);

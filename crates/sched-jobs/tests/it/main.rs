@@ -13,6 +13,7 @@ mod neighbours;
 mod outlived;
 mod panics;
 mod parts;
+mod returns;
 mod room;
 mod seeded;
 mod stress;

@@ -204,7 +204,7 @@ fn a_fiber_waits_for_jobs_without_holding_its_worker_and_a_cancellation_ends_the
         jobs.submit(Job::new("for ever").run(|_| sleep(LONG))).unwrap();
         let cancelled = nursery(|n| {
             n.spawn(|| jobs.wait());
-            n.deadline(Duration::from_millis(5));
+            n.timeout(Duration::from_millis(5));
             Ok(())
         });
         assert!(cancelled.is_err());

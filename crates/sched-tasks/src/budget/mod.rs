@@ -32,6 +32,7 @@ pub const CHILD_BUDGET: Budget = Budget::ops(10_000).memory(1 << 20).channel_ops
 
 /// Whether tasks that have spent their budget get more from their nursery's pool by themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Recharge {
     /// No: what a task was given is its limit.
     #[default]
@@ -42,6 +43,7 @@ pub enum Recharge {
 
 /// A task that has spent its budget and cannot go on.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Exhausted {
     /// Which task.
     pub task: TaskLabel,
@@ -62,6 +64,7 @@ impl fmt::Display for Exhausted {
 
 /// What to do about an exhausted task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Answer {
     /// It gets so much more, as far as the nursery has it.
     Recharge(Budget),

@@ -17,7 +17,7 @@ pub struct SendError<T>(pub T);
 /// Why [`Sender::try_send`](super::Sender::try_send) did not send.
 ///
 /// ```
-/// use bursar::{TrySendError, channel};
+/// use bursar::{channel, mpmc::TrySendError};
 ///
 /// let (tx, _rx) = channel(1);
 /// tx.try_send(1)?;
@@ -36,7 +36,7 @@ pub enum TrySendError<T> {
 ///
 /// ```
 /// use std::time::Duration;
-/// use bursar::{SendTimeoutError, channel};
+/// use bursar::{channel, mpmc::SendTimeoutError};
 ///
 /// let (tx, _rx) = channel(0);
 /// assert_eq!(tx.send_timeout(1, Duration::from_millis(1)), Err(SendTimeoutError::Timeout(1)));
@@ -52,14 +52,14 @@ pub enum SendTimeoutError<T> {
 /// The channel is closed, and empty.
 ///
 /// ```
-/// use bursar::{RecvError, channel};
+/// use bursar::{channel, mpmc::RecvError};
 ///
 /// let (tx, rx) = channel(1);
 /// tx.send(1)?;
 /// drop(tx);
 /// assert_eq!(rx.recv(), Ok(1)); // what was sent still arrives
 /// assert_eq!(rx.recv(), Err(RecvError));
-/// # Ok::<(), bursar::SendError<i32>>(())
+/// # Ok::<(), bursar::mpmc::SendError<i32>>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecvError;
@@ -67,7 +67,7 @@ pub struct RecvError;
 /// Why [`Receiver::try_recv`](super::Receiver::try_recv) has no value.
 ///
 /// ```
-/// use bursar::{TryRecvError, channel};
+/// use bursar::{channel, mpmc::TryRecvError};
 ///
 /// let (tx, rx) = channel::<u32>(1);
 /// assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
@@ -86,7 +86,7 @@ pub enum TryRecvError {
 ///
 /// ```
 /// use std::time::Duration;
-/// use bursar::{RecvTimeoutError, channel};
+/// use bursar::{channel, mpmc::RecvTimeoutError};
 ///
 /// let (_tx, rx) = channel::<u32>(1);
 /// assert_eq!(rx.recv_timeout(Duration::from_millis(1)), Err(RecvTimeoutError::Timeout));

@@ -75,8 +75,20 @@ use crate::{
 /// ```
 ///
 /// # Panics
-/// Not as such; but a task whose nursery may not open another channel, or not one so large, ends here with
-/// [`Reason::NotAllowed`](crate::Reason::NotAllowed). See [`try_channel`].
+/// Only if a capability refuses it: the nursery may not open another channel, or not one so large. Then this call unwinds, and the task, or the block of the nursery, ends with
+/// [`Reason::NotAllowed`](crate::Reason::NotAllowed), which names the limit. Where there is neither (a plain thread in a [`Confinement`](crate::Confinement)) it is a panic that says the same. [`try_channel`] returns
+/// the error instead. A program without capabilities is never refused; the memory for `capacity` values is taken at once, as by `Vec::with_capacity`.
+///
+/// ```
+/// use bursar::{NurseryOptions, Reason, capability::{CapChannel, Ledger}, channel, mpmc::try_channel, nursery_with};
+///
+/// let none = Ledger::new().grant(CapChannel::new().max_channels(0));
+/// let options = || NurseryOptions::new().capability(&none);
+/// let refused = nursery_with(options(), |n| n.spawn(|| drop(channel::<u8>(4))).join()).unwrap_err();
+/// assert!(matches!(refused.reason(), Reason::NotAllowed(_)));
+/// nursery_with(options(), |n| n.spawn(|| assert!(try_channel::<u8>(4).is_err())).join())?; // the task goes on
+/// # Ok::<(), bursar::TaskError>(())
+/// ```
 pub fn channel<T: Send>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     try_channel(capacity).unwrap_or_else(|error| strand::current().fail(error))
 }
@@ -100,8 +112,11 @@ pub fn try_channel<T: Send>(capacity: usize) -> Result<(Sender<T>, Receiver<T>),
 /// }
 /// drop(tx);
 /// assert_eq!(rx.iter().sum::<i32>(), 499_500);
-/// # Ok::<(), bursar::SendError<i32>>(())
+/// # Ok::<(), bursar::mpmc::SendError<i32>>(())
 /// ```
+///
+/// # Panics
+/// As [`channel`]: only if a capability refuses it. [`try_unbounded`] returns the error instead.
 pub fn unbounded<T: Send>() -> (Sender<T>, Receiver<T>) {
     try_unbounded().unwrap_or_else(|error| strand::current().fail(error))
 }
@@ -163,7 +178,7 @@ impl<T> Sender<T> {
     /// Sends `value` if there is room now: if a receiver waits for it, in a channel of capacity 0.
     ///
     /// ```
-    /// use bursar::{TrySendError, channel};
+    /// use bursar::{channel, mpmc::TrySendError};
     ///
     /// let (tx, _rx) = channel(1);
     /// assert_eq!(tx.try_send(1), Ok(()));
@@ -245,7 +260,7 @@ impl<T> Receiver<T> {
     /// Takes the oldest value if there is one now.
     ///
     /// ```
-    /// use bursar::{TryRecvError, channel};
+    /// use bursar::{channel, mpmc::TryRecvError};
     ///
     /// let (tx, rx) = channel(1);
     /// assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
@@ -332,7 +347,7 @@ macro_rules! both_ends {
             /// tx.send(1)?;
             /// assert!(rx.close());
             /// assert!(tx.send(2).is_err());
-            /// assert_eq!((rx.recv(), rx.recv()), (Ok(1), Err(bursar::RecvError)));
+            /// assert_eq!((rx.recv(), rx.recv()), (Ok(1), Err(bursar::mpmc::RecvError)));
             /// # Ok::<(), bursar::TaskError>(())
             /// ```
             pub fn close(&self) -> bool {

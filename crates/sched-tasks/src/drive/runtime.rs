@@ -224,7 +224,7 @@ impl Builder {
     /// With one, the outermost nursery has the profile's pool, and its tasks get their share of it; [`Runtime::run`] gives its task the whole.
     ///
     /// ```
-    /// use bursar::{Profile, Runtime, budget_left};
+    /// use bursar::{Runtime, budget::budget_left, capability::Profile};
     ///
     /// let runtime = Runtime::builder().workers(1).profile(Profile::Service).build()?;
     /// assert_eq!(runtime.run(|| budget_left().ops)?, 100_000);

@@ -96,7 +96,7 @@ impl<T, E: fmt::Debug> Outcome for Result<T, E> {
 /// How to [`explore`].
 ///
 /// ```
-/// use bursar::{Explore, yield_now};
+/// use bursar::{determinism::Explore, yield_now};
 ///
 /// let explored = Explore::new().workers(2).max_steps(10_000).run(0..20, || bursar::join(yield_now, yield_now).0);
 /// assert!(explored.distinct > 1); // not all seeds gave the same run
@@ -190,7 +190,7 @@ impl Explore {
     /// The same, and returns the failure.
     ///
     /// ```
-    /// use bursar::{Explore, Runtime, channel};
+    /// use bursar::{Runtime, channel, determinism::Explore};
     ///
     /// let program = || {
     ///     let (_tx, rx) = channel::<()>(1);

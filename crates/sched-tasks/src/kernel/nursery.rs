@@ -21,7 +21,7 @@ use std::{
         },
     },
     task::Waker,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use mech_sync::{Countdown, SpinLock, WaitToken, Waiter};
@@ -307,8 +307,13 @@ impl NurseryCore {
     }
 
     /// Cancels everything in it after this time.
-    pub(crate) fn set_deadline(&self, after: Duration) {
+    pub(crate) fn set_timeout(&self, after: Duration) {
         self.set_alarm(after, move |nursery| Alarm::Deadline { nursery, after });
+    }
+
+    /// Cancels everything in it at this time of its clock.
+    pub(crate) fn set_deadline(&self, at: Instant) {
+        self.set_timeout(at.saturating_duration_since(self.shared.clock.now()));
     }
 
     pub(super) fn set_alarm(&self, after: Duration, what: impl FnOnce(Weak<NurseryCore>) -> Alarm) {

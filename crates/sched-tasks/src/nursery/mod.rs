@@ -155,8 +155,11 @@ impl NurseryCore {
     }
 
     fn start_deadline(&self) {
-        if let Some(after) = self.options.deadline {
-            self.set_deadline(after);
+        if let Some(after) = self.options.timeout {
+            self.set_timeout(after);
+        }
+        if let Some(at) = self.options.deadline {
+            self.set_deadline(at);
         }
     }
 

@@ -20,7 +20,7 @@ use crate::{alarm, kernel::current};
 /// function, [`checkpoint`](crate::checkpoint), [`charge`](crate::charge), or anything that waits.
 ///
 /// ```
-/// use bursar::BudgetedAlloc;
+/// use bursar::budget::BudgetedAlloc;
 ///
 /// #[global_allocator]
 /// static MEMORY: BudgetedAlloc = BudgetedAlloc::system();

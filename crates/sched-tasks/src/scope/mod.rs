@@ -13,7 +13,7 @@ use std::{
     pin::Pin,
     sync::{Arc, Weak},
     task::{Context, Poll, ready},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use vocab::{Priority, TaskId};
@@ -367,12 +367,18 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
         self.core().dismiss();
     }
 
-    /// Cancels everything in the nursery, nested nurseries included, after this time.
+    /// Cancels everything in the nursery, nested nurseries included, after this time, counted from this call. The block ends with [`Reason::DeadlineExceeded`].
     ///
     /// Of several deadlines the earliest counts: a later one takes nothing back, neither here nor in a nursery inside.
-    pub fn deadline(&self, after: Duration) {
+    pub fn timeout(&self, after: Duration) {
         strand::with(Strand::ensure_room);
-        self.core().set_deadline(after);
+        self.core().set_timeout(after);
+    }
+
+    /// As [`timeout`](Self::timeout), at a time of [`now`](crate::now): also in a seeded run, where time is virtual. A time that has passed cancels it at once.
+    pub fn deadline(&self, at: Instant) {
+        strand::with(Strand::ensure_room);
+        self.core().set_deadline(at);
     }
 
     /// Opens a desk at which tasks that have spent their budget wait for an answer.
@@ -472,7 +478,7 @@ impl<T> Task<'_, T> {
     /// Where it stands, as of a moment ago. Costs the task nothing, and the caller a look at every worker.
     ///
     /// ```
-    /// use bursar::{TaskState, channel, nursery, yield_now};
+    /// use bursar::{channel, nursery, task::TaskState, yield_now};
     ///
     /// nursery(|n| {
     ///     let (tx, rx) = channel::<()>(1);

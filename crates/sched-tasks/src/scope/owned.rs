@@ -41,7 +41,7 @@ use crate::{
 /// what it serves is held. A [scoped](crate::nursery) nursery is simpler, and right wherever one block begins and ends the work.
 ///
 /// ```
-/// use bursar::{OwnedNursery, channel};
+/// use bursar::{channel, task::OwnedNursery};
 ///
 /// struct Shouter { requests: bursar::Sender<String>, _tasks: OwnedNursery }
 ///

@@ -43,7 +43,7 @@ pub(crate) fn open_account(terms: Terms, wanted: Option<Budget>, source: Source,
 /// none gives it any, it ends with [`Reason::BudgetExhausted`](crate::Reason::BudgetExhausted).
 ///
 /// ```
-/// use bursar::{Budget, Component, NurseryOptions, Reason, charge, nursery_with};
+/// use bursar::{Budget, NurseryOptions, Reason, budget::{Component, charge}, nursery_with};
 ///
 /// let options = NurseryOptions::new().task_budget(Budget::ops(1_000));
 /// let outcome = nursery_with(options, |n| {
@@ -70,7 +70,7 @@ pub fn charge(ops: u64) {
 /// Without such a capability it is refused: [`Reason::NotAllowed`](crate::Reason::NotAllowed).
 ///
 /// ```
-/// use bursar::{Budget, CapBudget, Ledger, NurseryOptions, budget_left, nursery_with, recharge};
+/// use bursar::{Budget, NurseryOptions, budget::{budget_left, recharge}, capability::{CapBudget, Ledger}, nursery_with};
 ///
 /// let reserve = Ledger::new().grant(CapBudget::new().limit(Budget::ops(500)));
 /// let options = NurseryOptions::new().task_budget(Budget::ops(100)).capability(&reserve);

@@ -18,7 +18,7 @@ use crate::{
 /// While there is one, an exhausted task waits instead of failing; except for the owner of the nursery, which would wait for itself: it asks further out. When the last one is dropped, those that still wait go on asking further out, or fail.
 ///
 /// ```
-/// use bursar::{Answer, Budget, NurseryOptions, charge, nursery_with};
+/// use bursar::{Budget, NurseryOptions, budget::{Answer, charge}, nursery_with};
 ///
 /// let options = NurseryOptions::new().budget(Budget::ops(1_000).spawns(1)).task_budget(Budget::ops(100));
 /// nursery_with(options, |n| {

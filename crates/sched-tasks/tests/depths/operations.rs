@@ -56,7 +56,7 @@ pub(crate) const ALL: &[(&str, Prepare)] = &[
     // ---- tasks ----
     ("nursery", || of(|| nursery(|_| Ok(())).unwrap())),
     ("nursery_with a name and a deadline", || {
-        of(|| nursery_with(NurseryOptions::new().name("deep").deadline(Duration::from_secs(60)), |_| Ok(())).unwrap())
+        of(|| nursery_with(NurseryOptions::new().name("deep").timeout(Duration::from_secs(60)), |_| Ok(())).unwrap())
     }),
     ("spawn, forgotten", || of(|| nursery(|n| Ok(drop(n.spawn(|| ())))).unwrap())),
     ("spawn and join", || of(|| nursery(|n| n.spawn(|| 1).join()).map(drop).unwrap())),
@@ -97,7 +97,7 @@ pub(crate) const ALL: &[(&str, Prepare)] = &[
             .unwrap();
         })
     }),
-    ("deadline", || of(|| nursery(|n| Ok(n.deadline(Duration::from_secs(60)))).unwrap())),
+    ("deadline", || of(|| nursery(|n| Ok(n.timeout(Duration::from_secs(60)))).unwrap())),
     ("join", || of(|| assert_eq!(join(|| 1, || 2), (1, 2)))),
     ("yield_now", || of(yield_now)),
     ("checkpoint", || of(checkpoint)),

@@ -220,7 +220,7 @@ fn a_shielded_wait_is_not_cancelled() {
 
 #[test]
 fn a_deadline_interrupts_a_waiting_thread() {
-    let options = NurseryOptions::new().deadline(Duration::from_millis(5));
+    let options = NurseryOptions::new().timeout(Duration::from_millis(5));
     let outcome = nursery_with(options, |_| {
         block_on(pending::<()>());
         Ok(())

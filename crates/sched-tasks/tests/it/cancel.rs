@@ -136,7 +136,7 @@ fn a_deadline_ends_whatever_is_inside_and_names_the_time() {
         for in_child in [false, true] {
             let begun = Instant::now();
             let outcome = run(|| {
-                nursery_with(NurseryOptions::new().deadline(time), |n| {
+                nursery_with(NurseryOptions::new().timeout(time), |n| {
                     if in_child {
                         n.spawn(body).join()
                     } else {
@@ -209,7 +209,7 @@ fn a_cancellation_waits_for_the_last_shield() {
 fn inside_a_shield_a_nursery_heeds_its_own_deadline() {
     let outcome = run(|| {
         shield(|| {
-            nursery_with(NurseryOptions::new().deadline(Duration::from_millis(10)), |_| {
+            nursery_with(NurseryOptions::new().timeout(Duration::from_millis(10)), |_| {
                 sleep(LONG);
                 Ok(())
             })

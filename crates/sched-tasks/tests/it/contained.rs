@@ -99,7 +99,7 @@ fn who_is_cancelled_while_it_drops_a_result_that_waits_ends_as_cancelled() {
             sleep(Duration::from_secs(3600));
         }
     }
-    let outcome = nursery_with(NurseryOptions::new().deadline(Duration::from_millis(20)), |n| {
+    let outcome = nursery_with(NurseryOptions::new().timeout(Duration::from_millis(20)), |n| {
         n.spawn(|| {
             let result = n.spawn(|| Waits);
             until(|| result.is_done());

@@ -293,7 +293,7 @@ fn a_nursery_with_a_name_says_it() {
     let options = NurseryOptions::new().name("plugin-7").spawn_limit(0);
     let error = nursery_with(options, |n| n.spawn(|| ()).join()).unwrap_err();
     assert!(error.to_string().contains("`plugin-7`"), "{error}");
-    let options = NurseryOptions::new().name("plugin-8").deadline(Duration::from_millis(1));
+    let options = NurseryOptions::new().name("plugin-8").timeout(Duration::from_millis(1));
     let error = nursery_with(options, |_| {
         sleep(Duration::from_secs(3600));
         Ok(())

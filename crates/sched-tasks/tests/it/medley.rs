@@ -121,7 +121,7 @@ fn timers(diary: &Diary) {
         Ok(())
     })
     .unwrap();
-    let late = nursery_with(NurseryOptions::new().deadline(Duration::from_secs(60)), |n| {
+    let late = nursery_with(NurseryOptions::new().timeout(Duration::from_secs(60)), |n| {
         n.spawn(|| sleep(Duration::from_secs(3600))).join()
     });
     assert!(late.is_err());

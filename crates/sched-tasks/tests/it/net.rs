@@ -146,7 +146,7 @@ fn a_cancelled_write_ends_and_a_plain_thread_is_interrupted_too() {
     let _shared = DESCRIPTORS.read();
     let (client, _server) = pair(); // the peer does not read
     let outcome = nursery(|n| {
-        n.deadline(Duration::from_millis(20));
+        n.timeout(Duration::from_millis(20));
         loop {
             (&client).write_all(&[0; 65536])?;
         }

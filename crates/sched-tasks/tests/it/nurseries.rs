@@ -5,7 +5,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sched_tasks::{NurseryOptions, OnFailure, Reason, Runtime, join, nursery, nursery_with, run, sleep, yield_now};
+use sched_tasks::{
+    NurseryOptions, OnFailure, Reason, Runtime, TaskError, join, nursery, nursery_with, run, sleep, yield_now,
+};
 
 #[test]
 fn a_task_borrows_from_around_its_nursery() {
@@ -151,4 +153,44 @@ fn a_future_and_a_fiber_share_a_nursery() {
         c.join()
     });
     assert_eq!(sum.unwrap(), 3);
+}
+
+#[test]
+fn every_builder_has_every_spawn() {
+    let fails = || Err::<u32, _>(TaskError::msg("no ink"));
+    nursery_with(NurseryOptions::new(), |n| {
+        assert_eq!(n.task().name("a").spawn(|| 1).join()?, 1);
+        assert_eq!(n.task().name("a").try_spawn(|| Ok(2)).join()?, 2);
+        assert_eq!(n.task().name("a").spawn_async(async { 3 }).join()?, 3);
+        assert_eq!(n.task().name("a").try_spawn_async(async { Ok(4) }).join()?, 4);
+        assert_eq!(n.task().name("a").on_thread().spawn(|| 5).join()?, 5);
+        assert_eq!(n.task().name("a").on_thread().try_spawn(|| Ok(6)).join()?, 6);
+        assert_eq!(n.task().name("a").survives_overflow().spawn(|| 7).join()?, 7);
+        assert_eq!(n.task().name("a").survives_overflow().try_spawn(|| Ok(8)).join()?, 8);
+        assert_eq!(n.task().name("a").survives_overflow().spawn_async(async { 9 }).join()?, 9);
+        assert_eq!(n.task().name("a").survives_overflow().try_spawn_async(async { Ok(10) }).join()?, 10);
+        Ok(())
+    })
+    .unwrap();
+    // An `Err` of those that try fails the nursery, and says whose it is.
+    let named = [
+        nursery(|n| {
+            n.task().name("fiber").try_spawn(fails);
+            Ok(())
+        }),
+        nursery(|n| {
+            n.task().name("future").try_spawn_async(async move { fails() });
+            Ok(())
+        }),
+        nursery(|n| {
+            n.task().name("thread").on_thread().try_spawn(fails);
+            Ok(())
+        }),
+        nursery(|n| {
+            n.task().name("owned").survives_overflow().try_spawn_async(async move { fails() });
+            Ok(())
+        }),
+    ]
+    .map(|outcome| outcome.unwrap_err().task().and_then(|task| task.name.clone()).unwrap());
+    assert_eq!(named.each_ref().map(|name| &**name), ["fiber", "future", "thread", "owned"]);
 }

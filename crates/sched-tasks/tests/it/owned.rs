@@ -113,7 +113,7 @@ fn a_task_that_is_cancelled_while_it_waits_cancels_what_it_waits_for() {
             })?;
             owned.wait()
         });
-        n.deadline(Duration::from_millis(5));
+        n.timeout(Duration::from_millis(5));
         Ok(())
     });
     assert!(outcome.is_err());

@@ -153,7 +153,7 @@ fn who_asks_for_the_time_again_and_again_sees_it_pass() {
         while now() < until {
             yield_now();
         }
-        nursery_with(NurseryOptions::new().deadline(Duration::from_millis(1)), |n| {
+        nursery_with(NurseryOptions::new().timeout(Duration::from_millis(1)), |n| {
             n.spawn(|| {
                 loop {
                     yield_now();

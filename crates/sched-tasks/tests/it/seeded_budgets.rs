@@ -111,7 +111,7 @@ impl Tree {
             options = options.spawn_limit(dice.below(8));
         }
         if self.one_in(8) {
-            options = options.deadline(MS * dice.below(20) as u32);
+            options = options.timeout(MS * dice.below(20) as u32);
         }
         if self.one_in(4) {
             let dice = dice.clone();

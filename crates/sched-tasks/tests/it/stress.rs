@@ -119,7 +119,7 @@ fn tree(depth: u64, dice: &Dice, ledger: &Ledger) -> Result<(), TaskError> {
     }
     let options = match dice.below(4) {
         0 => NurseryOptions::new().on_failure(OnFailure::WaitAll),
-        1 => NurseryOptions::new().deadline(Duration::from_millis(dice.below(50))),
+        1 => NurseryOptions::new().timeout(Duration::from_millis(dice.below(50))),
         2 => NurseryOptions::new().grace(Duration::from_micros(dice.below(500))),
         _ => NurseryOptions::new(),
     };

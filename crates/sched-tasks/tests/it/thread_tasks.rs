@@ -233,7 +233,7 @@ fn a_panic_and_an_error_fail_its_nursery_like_those_of_any_task() {
 fn a_deadline_ends_it() {
     let began = Instant::now();
     let error = nursery(|n| {
-        n.deadline(Duration::from_millis(20));
+        n.timeout(Duration::from_millis(20));
         n.task().on_thread().spawn(|| sleep(Duration::from_secs(3600))).join()
     })
     .unwrap_err();

@@ -268,7 +268,7 @@ fn a_deadline_ends_a_tree_whose_tasks_are_always_ready() {
     let forever = || rounds.done.fetch_add(1, SeqCst) < 30_000_000;
     let outcome = one_worker().run(|| {
         nursery(|n| {
-            n.deadline(Duration::from_millis(20));
+            n.timeout(Duration::from_millis(20));
             n.spawn_async(async {
                 let (tx, rx) = channel(1);
                 while forever() {
@@ -447,7 +447,7 @@ fn no_turn_ends_inside_a_waker() {
 #[test]
 fn a_plain_thread_that_only_tries_sees_its_deadline() {
     let came_to_its_end = AtomicBool::new(false);
-    let outcome = nursery_with(NurseryOptions::new().deadline(Duration::from_millis(5)), |_| {
+    let outcome = nursery_with(NurseryOptions::new().timeout(Duration::from_millis(5)), |_| {
         let (_tx, rx) = channel::<()>(1);
         for _ in 0..20_000_000 {
             let _ = rx.try_recv();
@@ -521,7 +521,7 @@ fn a_spawn_runs_no_task_that_may_want_a_lock_that_is_held() {
 fn a_loop_of_only_spawns_ends_when_its_time_is_over() {
     let (mut spawned, limit) = (0_u64, 50_000_000);
     let outcome = one_worker().run(|| {
-        nursery_with(NurseryOptions::new().deadline(Duration::from_millis(20)), |n| {
+        nursery_with(NurseryOptions::new().timeout(Duration::from_millis(20)), |n| {
             while spawned < limit {
                 drop(n.spawn(|| ()));
                 spawned += 1;
@@ -534,7 +534,7 @@ fn a_loop_of_only_spawns_ends_when_its_time_is_over() {
 
 #[test]
 fn a_loop_of_runs_ends_when_its_time_is_over() {
-    let outcome: Result<(), _> = nursery_with(NurseryOptions::new().deadline(Duration::from_millis(20)), |n| {
+    let outcome: Result<(), _> = nursery_with(NurseryOptions::new().timeout(Duration::from_millis(20)), |n| {
         n.spawn(|| {
             loop {
                 let _ = sched_tasks::run(|| ());

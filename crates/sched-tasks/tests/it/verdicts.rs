@@ -7,8 +7,9 @@ use std::{
 };
 
 use sched_tasks::{
-    Budget, CapChannel, CapError, Ledger, NurseryOptions, OnFailure, Reason, RunError, Runtime, TaskError, channel,
-    charge, current_worker, is_cancelled, join, now, nursery, nursery_with, run, shield, sleep, unbounded, yield_now,
+    Budget, CapChannel, CapError, Confinement, Ledger, NurseryOptions, OnFailure, Reason, RunError, Runtime, TaskError,
+    channel, charge, current_worker, is_cancelled, join, now, nursery, nursery_with, run, shield, sleep, unbounded,
+    yield_now,
 };
 use test_support::{output_alone, text};
 
@@ -72,6 +73,22 @@ fn a_refused_channel_is_an_error_of_the_body_that_wanted_it() {
         let error = outcome.unwrap_err();
         assert!(matches!(error.reason(), Reason::NotAllowed(CapError::ChannelLimitExceeded { .. })), "{error}");
     }
+}
+
+#[test]
+fn a_refused_channel_is_a_panic_where_there_is_no_task_to_end_with_it() {
+    let none = Ledger::new().grant(CapChannel::new().max_channels(0));
+    let limits = nursery_with(NurseryOptions::new().capability(&none), |_| Ok(Confinement::here())).unwrap();
+    let limits = limits.expect("a tenant is limited");
+    for open in [|| drop(channel::<u8>(1)), || drop(unbounded::<u8>())] {
+        let thrown = std::thread::scope(|s| s.spawn(|| limits.enter(open)).join()).unwrap_err();
+        let said = thrown.downcast::<String>().unwrap();
+        assert!(said.starts_with("ChannelLimitExceeded: ") && said.contains("max_channels"), "{said}");
+    }
+    // No capability, no refusal.
+    let (tx, rx) = channel(1 << 10);
+    tx.send(1).unwrap();
+    assert_eq!(rx.recv(), Ok(1));
 }
 
 #[test]
@@ -156,7 +173,7 @@ fn a_deadline_is_only_ever_moved_forward() {
             .run(|| {
                 let begun = now();
                 let outcome = nursery_with(options, |n| {
-                    then.iter().for_each(|&seconds| n.deadline(Duration::from_secs(seconds)));
+                    then.iter().for_each(|&seconds| n.timeout(Duration::from_secs(seconds)));
                     n.spawn(|| sleep(Duration::from_secs(3600))).join()
                 });
                 let error = outcome.unwrap_err();
@@ -165,12 +182,53 @@ fn a_deadline_is_only_ever_moved_forward() {
             })
             .unwrap()
     };
-    let within = |seconds| NurseryOptions::new().deadline(Duration::from_secs(seconds));
+    let within = |seconds| NurseryOptions::new().timeout(Duration::from_secs(seconds));
     assert_eq!(time(NurseryOptions::new(), &[5, 50]), (5, 5));
     assert_eq!(time(NurseryOptions::new(), &[50, 5]), (5, 5));
     assert_eq!(time(within(5), &[50]), (5, 5));
-    assert_eq!(time(within(5).deadline(Duration::from_secs(50)), &[]), (5, 5));
-    assert_eq!(time(within(50).deadline(Duration::from_secs(5)), &[100, 7]), (5, 5));
+    assert_eq!(time(within(5).timeout(Duration::from_secs(50)), &[]), (5, 5));
+    assert_eq!(time(within(50).timeout(Duration::from_secs(5)), &[100, 7]), (5, 5));
+}
+
+#[test]
+fn a_deadline_at_a_time_goes_by_the_clock_of_the_run() {
+    let runtime = Runtime::builder().workers(2).seeded(7).build().unwrap();
+    let time = |open: &(dyn Fn(Instant) -> Result<(), TaskError> + Sync)| {
+        runtime
+            .run(|| {
+                let begun = now();
+                let error = open(begun + Duration::from_secs(3600)).unwrap_err();
+                assert!(matches!(error.reason(), Reason::DeadlineExceeded { .. }), "{error}");
+                (now() - begun).as_secs()
+            })
+            .unwrap()
+    };
+    let day = Duration::from_secs(24 * 3600);
+    let rests = || {
+        sleep(day);
+        Ok(())
+    };
+    let said_before = |at| nursery_with(NurseryOptions::new().deadline(at), |_| rests());
+    let said_inside = |at| {
+        nursery(|n| {
+            n.deadline(at);
+            rests()
+        })
+    };
+    let the_earliest = |at| {
+        nursery_with(NurseryOptions::new().deadline(at + day).deadline(at).timeout(day), |n| {
+            n.deadline(at + day);
+            rests()
+        })
+    };
+    assert_eq!((time(&said_before), time(&said_inside), time(&the_earliest)), (3600, 3600, 3600));
+    let passed = |at: Instant| {
+        nursery(|n| {
+            n.deadline(at - Duration::from_secs(3600));
+            rests()
+        })
+    };
+    assert_eq!(time(&passed), 0);
 }
 
 #[test]
@@ -178,8 +236,8 @@ fn a_deadline_inside_another_does_not_outlast_it() {
     let runtime = Runtime::builder().workers(2).seeded(7).build().unwrap();
     let took = runtime.run(|| {
         let begun: Instant = now();
-        let outcome = nursery_with(NurseryOptions::new().deadline(Duration::from_secs(5)), |_| {
-            nursery_with(NurseryOptions::new().deadline(Duration::from_secs(50)), |n| {
+        let outcome = nursery_with(NurseryOptions::new().timeout(Duration::from_secs(5)), |_| {
+            nursery_with(NurseryOptions::new().timeout(Duration::from_secs(50)), |n| {
                 n.spawn(|| sleep(Duration::from_secs(3600))).join()
             })
         });

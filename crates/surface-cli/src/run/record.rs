@@ -154,7 +154,7 @@ impl Recorder {
                     inner.warnings.push(text);
                     return;
                 }
-                News::Ended => {} // it was seen
+                _ => {} // `News::Ended`: it was seen
             }
             inner.settled()
         };
@@ -298,7 +298,7 @@ impl Track {
 
 impl Inner {
     /// What the journal keeps of the end of a command.
-    fn end_of(&mut self, job: usize, CommandEnd { end, outcome, made, peak_vram_mb }: &CommandEnd) -> Ended {
+    fn end_of(&mut self, job: usize, CommandEnd { end, outcome, made, peak_vram_mb, .. }: &CommandEnd) -> Ended {
         let ms = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let (code, how) = match (&end.how, outcome) {
             // It exited with 0, but its outputs are missing.

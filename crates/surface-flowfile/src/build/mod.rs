@@ -40,8 +40,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bursar::flow::{
-    self, Builder, Flow, Graph, NodeError, NodeSpec, Policy, Retry, circuit_breaker, correlator, debounce, dedup_up_to,
-    delay, filter, merger, router, sample_nth, splitter, throttle, try_map,
+    self, Flow, FlowBuilder as Builder, Graph, NodeError, NodeSpec, Policy, Retry, circuit_breaker, correlator,
+    debounce, dedup_up_to, delay, filter, merger, router, sample_nth, splitter, throttle, try_map,
 };
 use mech_process::KeeperProgram;
 use serde_json::Value;

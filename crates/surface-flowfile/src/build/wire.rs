@@ -17,7 +17,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 
-use bursar::{Receiver, SendError, Sender, TryRecvError, TrySendError, channel};
+use bursar::{
+    Receiver, Sender, channel,
+    mpmc::{SendError, TryRecvError, TrySendError},
+};
 
 use super::line::Item;
 

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use bursar::flow::{Builder, Ended, FlowError, Handle};
+use bursar::flow::{Ended, FlowBuilder as Builder, FlowError, Handle};
 use mech_process::KeeperProgram;
 use surface_flowfile::build::{Hooks, edge_id, flow};
 use surface_flowfile::plan::Plan;

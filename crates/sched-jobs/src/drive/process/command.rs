@@ -18,6 +18,7 @@ use mech_process::{Limits, Stdin};
 /// command.limits.wall = Some(Duration::from_secs(600));
 /// ```
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Command {
     /// Program and arguments. A program without a `/` is searched in `PATH`.
     pub argv: Vec<OsString>,
@@ -47,6 +48,7 @@ pub struct Command {
 
 /// What to do with a command that an earlier process of this program started. It does not matter for a command that has ended meanwhile.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OnCrash {
     /// Adopt its processes if they still run, else start it again.
     #[default]

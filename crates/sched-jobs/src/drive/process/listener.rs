@@ -20,6 +20,7 @@ use crate::executor::{AttemptId, Outcome, Reporter};
 /// What happened to an attempt. It is reported on the thread that learns of it, before the scheduler learns of it, so the listener must be quick. A panic is counted
 /// by [`Jobs::panics`](crate::Jobs::panics) and does not keep the attempt from ending.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub enum News<'a> {
     /// It has a process.
     Began {
@@ -34,6 +35,7 @@ pub enum News<'a> {
 
 /// How a command ended, and what it used. The [observer](crate::Builder::observe) of the scheduler gets it with the end of the job, by [`Facts::measured`](crate::Facts::measured).
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct CommandEnd {
     /// How it ended, and what it used.
     pub end: End,

@@ -25,7 +25,6 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use hashbrown::HashMap;
-use mech_process::{Handle, How, Keepers, Launch, Recovered, Report, Survivor};
 
 use policy_jobs::{Cause, Gpu, GpuDriver, JobId};
 
@@ -34,7 +33,11 @@ pub use self::listener::{CommandEnd, Listen, LogPath, News};
 pub use self::outputs::{Made, Stamp};
 pub use self::vram::VramWatch;
 pub use self::words::{exit_code, words};
-pub use mech_process::{End, Limits as ProcessLimits, OverRam, Stdin};
+pub use mech_process::keeper::main as keeper_main;
+pub use mech_process::{
+    End, Handle, How, KeeperProgram, Keepers, Launch, Limits as ProcessLimits, Listener, OverRam, Recovered, Report,
+    Snapshot, Stdin, Streams, Survivor,
+};
 
 use self::attempts::Attempts;
 use self::outputs::Watched;

@@ -37,6 +37,7 @@ pub struct Stamp {
 
 /// A declared file after the success of its command.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Made {
     /// Its path.
     pub path: PathBuf,

@@ -61,7 +61,7 @@ pub fn exit_code(how: &How) -> i32 {
         How::OverMemory { .. } => 137,
         How::Cancelled => 130,
         How::CouldNotStart(_) => 127,
-        How::KeeperLost => 125,
+        _ => 125, // how it ended is not known: `How::KeeperLost`
     }
 }
 

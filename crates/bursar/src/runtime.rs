@@ -1,0 +1,9 @@
+//! What belongs to a [`Runtime`](crate::Runtime): why it was not built, how its workers choose, and what they counted.
+//!
+//! Room: interface.
+//!
+//! A [`Builder`](crate::Builder) makes one; see the [guide](crate#choosing-a-runtime) for an example.
+#[doc(inline)]
+pub use mech_fiber::{GuardKind, SlabStats, StackError};
+#[doc(inline)]
+pub use sched_tasks::{BuildError, MAX_WORKERS, Stats, Stuck, VictimStrategy, WorkerStats, current_worker};
