@@ -48,7 +48,7 @@ fn backup(log: &Mutex<Vec<String>>) -> Result<(), TaskError> {
         }
         Ok(())
     });
-    shield(|| log.lock().sort()); // even if whoever called us was cancelled as well
+    shield(|| log.lock().sort()); // even if the caller was cancelled as well
     outcome
 }
 

@@ -30,10 +30,10 @@ fn run(folder: &Path) -> Result<(), Box<dyn Error>> {
     let processes = Processes::new(
         keepers,
         format!("run-{}", std::process::id()), // no other process has this name for its commands
-        Box::new(move |ticket| logs.join(format!("{}-{}.log", ticket.job.index(), ticket.attempt))),
-        Box::new(|ticket, news| {
+        Box::new(move |attempt| logs.join(format!("{}-{}.log", attempt.job.index(), attempt.attempt))),
+        Box::new(|attempt, news| {
             if let News::Warning(text) = news {
-                eprintln!("job {}: {text}", ticket.job.index());
+                eprintln!("job {}: {text}", attempt.job.index());
             }
         }),
     );

@@ -2,7 +2,7 @@
 //! `cargo run --release -p bursar --example pipeline`.
 //!
 //! Numbers go in at one end. Four fibers test them for primes, a future counts what they found by its last digit, and a bounded
-//! channel between each two of them sees to it that nobody runs ahead.
+//! channel between each two of them keeps each stage from running ahead (backpressure).
 
 use std::time::Instant;
 

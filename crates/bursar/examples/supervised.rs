@@ -1,7 +1,7 @@
 //! Failing, being started again, and giving up: `cargo run -p bursar --example supervised`.
 //!
 //! A bakery has an oven, which loses the loaf it burns but never the orders that wait, and a shop, whose till opens after the oven is hot. The oven burns one loaf: it
-//! is started again, and nobody notices but who ordered that loaf. Then it burns every loaf: its supervisor gives up, the one above tries once more with everything
+//! is started again, and only the customer of that loaf notices. Then it burns every loaf: its supervisor gives up, the one above tries once more with everything
 //! fresh, and gives up too, and the error that comes out tells the whole story.
 
 use std::time::Duration;
@@ -31,7 +31,7 @@ impl Actor for Oven {
         if bread.starts_with("burnt") {
             return Err(TaskError::msg(format!("the {bread} caught fire")));
         }
-        let _ = reply.send(format!("one {bread}")); // whoever ordered may have left
+        let _ = reply.send(format!("one {bread}")); // the customer may have left
         Ok(())
     }
 }

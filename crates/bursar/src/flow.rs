@@ -35,7 +35,7 @@
 //!
 //! Closures are nodes: [`source`], [`map`], [`filter`], [`flat_map`], [`sink`] and the other functions of this module. A node with a state of its own is a [`Stage`], one
 //! without input a [`Source`], and one with ports of several types a [`Node`]. Each message of a node is handled alone, with all it emits: if a call fails or panics, nothing of
-//! it is sent, and the [error policy](OnError) of the node decides: skip it, try it again, bury it, stop the node, stop the graph.
+//! it is sent, and the [error policy](OnError) of the node decides: skip it, retry it, send it to the dead letters, stop the node, stop the graph.
 //!
 //! What is emitted has the trace id and time of the message that is being handled. Payloads are not printed: see [`Message::reveal`].
 //!

@@ -171,7 +171,7 @@
 //!             select! {
 //!                 request = recv(requests) => served += request?,
 //!                 recv(stopped) => break Ok(served),
-//!                 timeout(Duration::from_secs(10)) => break Err(TaskError::msg("nobody asks")),
+//!                 timeout(Duration::from_secs(10)) => break Err(TaskError::msg("no requests")),
 //!             }
 //!         }
 //!     });
@@ -250,7 +250,7 @@
 //!     n.timeout(Duration::from_millis(20));
 //!     nursery(|n| n.spawn(|| rx.recv()).join()) // blocked for ever, two nurseries deep
 //! });
-//! let Err(error) = outcome else { unreachable!("nobody sends") };
+//! let Err(error) = outcome else { unreachable!("no value is sent") };
 //! assert!(matches!(error.reason(), Reason::DeadlineExceeded { .. }));
 //! ```
 //!
@@ -280,8 +280,8 @@
 //!
 //! A [`Budget`] counts five things: operations, bytes, spawns, channel operations and calls of the system. A nursery that is given one
 //! ([`NurseryOptions::budget`]) has a pool; its tasks draw their shares from it and bring back what they do not spend. A nursery inside a task that has a budget takes its
-//! pool out of that task's, so nobody gets more by nesting. Who has spent what it has stops. Then the pool gives another share, or [a handler](NurseryOptions::on_exhausted), [a
-//! budget supervisor](Nursery::budget_supervisor) or a [`CapBudget`](capability::CapBudget) does, or a nursery further out; if nobody can, the task ends with [`Reason::BudgetExhausted`], which names what was spent.
+//! pool out of that task's, so nesting adds nothing. A task that has spent its share stops. Then the pool gives another share, or [a handler](NurseryOptions::on_exhausted), [a
+//! budget supervisor](Nursery::budget_supervisor) or a [`CapBudget`](capability::CapBudget) does, or a nursery further out; if none can, the task ends with [`Reason::BudgetExhausted`], which names what was spent.
 //!
 //! Spawns, channels, sockets, files and [`unblock`] are charged where they happen. Loops and calls are charged in functions marked [`budgeted`], and wherever
 //! [`charge`](budget::charge) or [`checkpoint`] is called; memory if the program's allocator is a [`BudgetedAlloc`](budget::BudgetedAlloc).

@@ -63,8 +63,8 @@ fn work(seed: u64) -> u64 {
     x
 }
 
-/// What the threads of this process have had of the CPUs. Others use the machine too: they must not count for or against anybody here. With `HOSTILE_CLOCK=wall`, for a
-/// machine that has nothing else to do, it is the time of day: that also shows whoever keeps others waiting without using a CPU.
+/// What the threads of this process have had of the CPUs. Others use the machine too: they must not count for or against any task here. With `HOSTILE_CLOCK=wall`, for a
+/// machine that has nothing else to do, it is the time of day: that also shows a task that keeps others waiting without using a CPU.
 fn time_had() -> Duration {
     static BEGIN: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
     if by_wall_clock() {
@@ -249,7 +249,7 @@ fn a_hostile_task_that_hides_behind_a_shield_or_catches_its_end_is_stopped() {
     is_contained(Component::Ops, Budget::ops(100_000), stubborn);
 }
 
-/// Siblings inside the hostile nursery fall with it; nobody else does.
+/// Siblings inside the hostile nursery fall with it; no other task does.
 #[test]
 fn a_failure_stays_in_its_nursery() {
     let _alone = alone();

@@ -1,4 +1,4 @@
-//! Memory is charged to whoever holds it: no way to allocate gets round the budget.
+//! Memory is charged to the task that holds it: no way to allocate gets round the budget.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 

@@ -179,7 +179,7 @@ fn what_is_forgotten_leaks_and_is_waited_for_all_the_same() {
 }
 
 #[test]
-fn tasks_that_wait_for_each_other_wait_until_somebody_cancels_them() {
+fn tasks_that_wait_for_each_other_wait_until_they_are_cancelled() {
     let (left, right) = (Mutex::new(()), Mutex::new(()));
     let outcome = nursery(|n| {
         n.timeout(Duration::from_millis(50));

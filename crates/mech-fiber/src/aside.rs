@@ -15,8 +15,8 @@
 //! The count cannot be set, but it can be moved: it rises where an unwinding begins and falls
 //! where one is caught, each time on the thread that runs at that moment. A *ladder* is a fiber
 //! with nested unwindings that stopped halfway. Each was counted where it began, and is
-//! subtracted where the ladder is resumed. So climbing down a rung takes one off this thread's
-//! count, and climbing up adds one. The first rungs are climbed on a thread that ends: its count
+//! subtracted where the ladder is resumed. So climbing down a level takes one off this thread's
+//! count, and climbing up adds one. The first levels are climbed on a thread that ends: its count
 //! ends with it. The sum over all threads is right at any time.
 //!
 //! A ladder moves between threads, as no other fiber may. It runs this file and the unwinder:
@@ -33,10 +33,10 @@ use std::thread;
 use crate::fiber::{Fiber, Step, has_room, suspend};
 use crate::slab::{Slab, SlabOptions};
 
-/// How many rungs a ladder has. They are climbed by one thread.
-const RUNGS: usize = 64;
+/// How many levels a ladder has. They are climbed by one thread.
+const LEVELS: usize = 64;
 
-/// For all rungs, also without optimisation.
+/// For all levels, also without optimisation.
 const STACK_BYTES: usize = 512 << 10;
 
 /// What a new thread takes of the caller's stack; a caller with less does without.
@@ -47,7 +47,7 @@ const DOWN: usize = 1;
 
 struct Ladder {
     fiber: Fiber,
-    rungs: usize,
+    levels: usize,
 }
 
 // SAFETY: the module says what is on its stack: nothing that belongs to a thread.
@@ -72,28 +72,28 @@ impl Ladder {
                 stand(0);
             }
         });
-        (fiber.resume(UP) == Step::Suspended(0)).then_some(Ladder { fiber, rungs: 0 })
+        (fiber.resume(UP) == Step::Suspended(0)).then_some(Ladder { fiber, levels: 0 })
     }
 
     fn climb(&mut self, way: usize) {
-        self.rungs = if way == UP { self.rungs + 1 } else { self.rungs - 1 };
+        self.levels = if way == UP { self.levels + 1 } else { self.levels - 1 };
         let step = self.fiber.resume(way);
-        assert_eq!(step, Step::Suspended(self.rungs), "a ladder stops at the next rung");
+        assert_eq!(step, Step::Suspended(self.levels), "a ladder stops at the next level");
     }
 }
 
-/// Waits on rung `rung`, and climbs up from there and back, until the next move is down.
+/// Waits on level `level`, and climbs up from there and back, until the next move is down.
 #[inline(never)]
-fn stand(rung: usize) {
-    struct Rung(usize);
-    impl Drop for Rung {
+fn stand(level: usize) {
+    struct Level(usize);
+    impl Drop for Level {
         fn drop(&mut self) {
             stand(self.0);
         }
     }
-    while next_move(rung) == UP {
+    while next_move(level) == UP {
         let landed = catch_unwind(|| {
-            let _rung = Rung(rung + 1);
+            let _level = Level(level + 1);
             resume_unwind(Box::new(()));
         });
         drop(landed);
@@ -102,8 +102,8 @@ fn stand(rung: usize) {
 
 /// Stops; the next thing it reads of a thread may be another thread's, so nothing of that is kept beyond this call.
 #[inline(never)]
-fn next_move(rung: usize) -> usize {
-    suspend(rung)
+fn next_move(level: usize) -> usize {
+    suspend(level)
 }
 
 /// A panic of the caller that its thread does not count for now.
@@ -133,14 +133,14 @@ impl PanicsAside {
     #[cold]
     pub fn put_back(self) {
         let mut ladders = ladders();
-        let free = ladders.iter_mut().find(|ladder| ladder.rungs < RUNGS);
+        let free = ladders.iter_mut().find(|ladder| ladder.levels < LEVELS);
         free.expect("a climb down took it").climb(UP);
     }
 }
 
 /// Takes one off this thread's count. False if the system gives no thread or no memory for it.
 fn climb_down() -> bool {
-    if let Some(ladder) = ladders().iter_mut().find(|ladder| ladder.rungs > 0) {
+    if let Some(ladder) = ladders().iter_mut().find(|ladder| ladder.levels > 0) {
         ladder.climb(DOWN);
         return true;
     }
@@ -154,7 +154,7 @@ fn climb_down() -> bool {
 fn put_up() -> Option<Ladder> {
     let climbs = || {
         let mut ladder = Ladder::new()?;
-        (0..RUNGS).for_each(|_| ladder.climb(UP));
+        (0..LEVELS).for_each(|_| ladder.climb(UP));
         Some(ladder)
     };
     thread::Builder::new().name("bursar-panics".into()).spawn(climbs).ok()?.join().ok()?

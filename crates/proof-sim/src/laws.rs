@@ -17,7 +17,7 @@ const MISSED_MAX: Nanos = 5_000_000;
 
 impl Laws {
     /// Looks at everything. Panics at the first law that is broken, and names it.
-    pub(crate) fn check(&mut self, scheduler: &Scheduler, now: Nanos, is_rung: impl Fn(u32) -> bool) {
+    pub(crate) fn check(&mut self, scheduler: &Scheduler, now: Nanos, is_interrupted: impl Fn(u32) -> bool) {
         let cpus = scheduler.machine().len();
         let mut queued = vec![[0_u32; 3]; cpus as usize];
         let mut seen = Vec::with_capacity(self.runtimes.len());
@@ -32,14 +32,14 @@ impl Laws {
                     );
                     // Its context was full of time when it was chosen; what is left by now is for the timer.
                     assert!(
-                        class != Class::Reserved || scheduler.has_authority(id) || is_rung(cpu),
+                        class != Class::Reserved || scheduler.has_authority(id) || is_interrupted(cpu),
                         "at {now}: {id:?} runs without authority"
                     );
                 }
                 _ => {}
             }
             if let Ok(Some(lag)) = scheduler.lag_ns(id) {
-                // A request of anybody may be served before this one, and this one's own may overrun by the time of an interrupt.
+                // A request of another thread may be served before this one, and this one's own may overrun by the time of an interrupt.
                 let bound = 2 * Latency::Batch.slice() as i64 + 1_000_000;
                 assert!(lag.abs() <= bound, "at {now}: {id:?} has a lag of {lag} ns, more than {bound}");
             }
@@ -55,8 +55,8 @@ impl Laws {
                 Some(location) => matches!(location, Ok(Location::Running { class: Class::Idle, .. })),
             };
         let before = std::mem::take(&mut self.missed);
-        for idle in (0..cpus).filter(|&cpu| is_free(cpu) && !is_rung(cpu)) {
-            for cpu in (0..cpus).filter(|&cpu| !is_rung(cpu)) {
+        for idle in (0..cpus).filter(|&cpu| is_free(cpu) && !is_interrupted(cpu)) {
+            for cpu in (0..cpus).filter(|&cpu| !is_interrupted(cpu)) {
                 let Some(id) = scheduler.first_waiting(cpu).filter(|&id| scheduler.allows(id, idle)) else { continue };
                 let known = before.iter().find(|missed| (missed.0, missed.1) == (idle, id));
                 let since = known.map_or(now, |missed| missed.2);

@@ -44,7 +44,7 @@ struct Cpu {
     /// Since when its thread computes.
     since: Nanos,
     /// An interrupt is on its way.
-    is_rung: bool,
+    is_interrupted: bool,
 }
 
 /// A simulated machine. Built, filled with threads, and run.
@@ -76,7 +76,7 @@ impl Machine {
             scheduler: Scheduler::new(capacity, 0),
             processes: Vec::new(),
             threads: Vec::new(),
-            cpus: (0..capacity.cpus).map(|_| Cpu { epoch: 0, since: 0, is_rung: false }).collect(),
+            cpus: (0..capacity.cpus).map(|_| Cpu { epoch: 0, since: 0, is_interrupted: false }).collect(),
             events: Events::default(),
             now: 0,
             dice: SplitMix64::new(seed),
@@ -137,7 +137,7 @@ impl Machine {
     /// Sends the interrupts that a change of the scheduler asks for.
     pub fn send(&mut self, interrupt: Interrupt) {
         for cpu in interrupt.0.iter() {
-            self.ring(cpu);
+            self.interrupt(cpu);
         }
     }
 
@@ -150,8 +150,8 @@ impl Machine {
             self.handle(event);
             self.take_notices();
             if let Some(laws) = &mut self.laws {
-                let rung = |cpu: u32| self.cpus[cpu as usize].is_rung;
-                laws.check(&self.scheduler, self.now, rung);
+                let is_interrupted = |cpu: u32| self.cpus[cpu as usize].is_interrupted;
+                laws.check(&self.scheduler, self.now, is_interrupted);
             }
         }
         self.now = until;
@@ -197,7 +197,7 @@ impl Machine {
                 }
             }
             Event::Interrupt { cpu } => {
-                self.cpus[cpu as usize].is_rung = false;
+                self.cpus[cpu as usize].is_interrupted = false;
                 self.interrupts += 1;
                 self.compute(cpu);
                 self.go_on(cpu);
@@ -217,12 +217,12 @@ impl Machine {
             state.ready_since = Some(self.now);
         }
         if let Some(cpu) = interrupt {
-            self.ring(cpu);
+            self.interrupt(cpu);
         }
     }
 
-    fn ring(&mut self, cpu: u32) {
-        if !std::mem::replace(&mut self.cpus[cpu as usize].is_rung, true) {
+    fn interrupt(&mut self, cpu: u32) {
+        if !std::mem::replace(&mut self.cpus[cpu as usize].is_interrupted, true) {
             self.events.add(self.now + self.interrupt_latency, Event::Interrupt { cpu });
         }
     }
@@ -351,7 +351,7 @@ impl Machine {
             Handoff::Here(_) => After::HandedOver,
             Handoff::Elsewhere { interrupt } => {
                 if let Some(cpu) = interrupt {
-                    self.ring(cpu);
+                    self.interrupt(cpu);
                 }
                 After::Chooses
             }

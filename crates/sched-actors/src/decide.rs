@@ -134,7 +134,7 @@ pub enum Decision {
 /// `siblings` are all children in the order in which they were started, `child` among them. A sibling that is stopped
 /// because of `child` is started again, unless it is [`Restart::Temporary`]; a sibling that had ended before is left
 /// alone. However many are started again, it counts as one restart.
-/// it is [`Restart::Temporary`]; whoever had ended before is left alone. However many are started again, it counts as one restart.
+/// it is [`Restart::Temporary`]; a child that had ended before is left alone. However many are started again, it counts as one restart.
 ///
 /// ```
 /// use std::time::Instant;

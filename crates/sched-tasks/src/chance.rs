@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn one_in_none_interrupts_nobody() {
+    fn one_in_none_interrupts_no_task() {
         let mut chance = Chance::new(Plan::Seed(1), 0);
         assert!((0..1000).all(|_| !chance.preempts()));
         assert!(chance.finish().0.is_empty());

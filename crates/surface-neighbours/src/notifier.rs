@@ -62,12 +62,12 @@ fn path_in(folder: &File, id: u64) -> PathBuf {
 
 /// The name is part of the format: runs of different versions share a folder.
 fn name_of(id: u64) -> String {
-    format!("bell-{id:016x}")
+    format!("notify-{id:016x}")
 }
 
 /// The run that a socket file of this name belongs to.
 fn owner_of(name: &str) -> Option<u64> {
-    u64::from_str_radix(name.strip_prefix("bell-")?, 16).ok()
+    u64::from_str_radix(name.strip_prefix("notify-")?, 16).ok()
 }
 
 impl Shared {

@@ -106,6 +106,10 @@ const WORDS: &[Entry] = &[
     word(&["canceled", "canceling", "cancelation"], "cancelled, cancelling, cancellation: British spelling"),
 ];
 
+/// Old forms that files of earlier versions have, and that are still read: a file, and the form.
+const STILL_READ: &[(&str, &str)] =
+    &[("crates/policy-jobs/src/state.rs", "canceled"), ("crates/surface-journal/src/rows.rs", "canceled")];
+
 /// This list has to spell what it forbids.
 const SELF: &str = "xtask/src/tidy/words.rs";
 
@@ -141,6 +145,9 @@ fn problems_of(file: &File) -> Vec<Problem> {
             None => ("", text),
         };
         for (old, new) in found(text, code, &quoted(prose), &entries) {
+            if STILL_READ.contains(&(file.path.as_str(), old)) {
+                continue;
+            }
             problems.push(format!("{}:{} says `{old}`; the word is: {new}", file.path, index + 1));
         }
     }

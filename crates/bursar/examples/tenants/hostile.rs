@@ -46,7 +46,7 @@ impl Attack {
         }
     }
 
-    /// None of these returns `Ok`, if the house keeps its promise.
+    /// None of these returns `Ok`, if the host keeps its promise.
     fn run(self) -> Result<(), TaskError> {
         match self {
             Attack::EndlessLoop | Attack::AfterRevocation => spin(),
@@ -62,7 +62,7 @@ impl Attack {
                 fs::metadata(".")?;
             },
             Attack::ForgedCapability => {
-                // Anybody can open a ledger and grant themselves everything. The runtime honours its own ledger only.
+                // A task can open a ledger and grant itself everything. The runtime honours its own ledger only.
                 let everything = Ledger::new().grant(CapSpawn::new());
                 nursery_with(NurseryOptions::new().capability(&everything), |n| n.spawn(|| ()).join())
             }
@@ -122,7 +122,7 @@ pub(crate) struct Order {
     pub(crate) done: oneshot::Sender<()>,
 }
 
-/// The house's part: starts the tenant again whenever it was stopped, at once and without asking.
+/// The host's part: starts the tenant again whenever it was stopped, at once and without asking.
 pub(crate) fn host(tenant: &Tenant, orders: Receiver<Order>, records: &Records) {
     for Order { attack, until, done } in orders {
         loop {
@@ -142,6 +142,6 @@ pub(crate) fn host(tenant: &Tenant, orders: Receiver<Order>, records: &Records) 
                 break;
             }
         }
-        let _ = done.send(()); // the house may have closed
+        let _ = done.send(()); // the host may have closed
     }
 }

@@ -38,7 +38,7 @@ use self::{
 #[global_allocator]
 static MEMORY: BudgetedAlloc = BudgetedAlloc::system();
 
-/// Somebody pressed Ctrl-C.
+/// Ctrl-C was pressed.
 static STOP: AtomicBool = AtomicBool::new(false);
 
 /// How soon Ctrl-C is noticed.
@@ -82,7 +82,7 @@ impl fmt::Display for Stopped {
 
 impl Error for Stopped {}
 
-pub(crate) struct House {
+pub(crate) struct Host {
     ledger: Ledger,
     root: Cap<CapSpawn>,
     tenants: Vec<Tenant>,
@@ -93,7 +93,7 @@ pub(crate) struct House {
     begun: Instant,
 }
 
-impl House {
+impl Host {
     fn new(tenants: usize, ledger: Ledger, workers: usize) -> Result<Self, Box<dyn Error>> {
         // All authority comes from here: revoking this one would end everybody's.
         let root = ledger.grant(CapSpawn::new().max_tasks(TASKS_MAX * tenants as u64));
@@ -247,15 +247,15 @@ fn run(tenants: usize, seconds: u64) -> Result<(), Box<dyn Error>> {
     })?;
     let ledger = Ledger::new();
     let runtime = Runtime::builder().name("tenants").ledger(&ledger).build()?;
-    let house = House::new(tenants, ledger, runtime.workers())?;
-    let screen = Screen::open(&house);
-    let clock = Clock::start(&house);
-    let evening = house.play(&runtime, &screen, Duration::from_secs(seconds))?;
-    let work = clock.work(&house);
+    let host = Host::new(tenants, ledger, runtime.workers())?;
+    let screen = Screen::open(&host);
+    let clock = Clock::start(&host);
+    let evening = host.play(&runtime, &screen, Duration::from_secs(seconds))?;
+    let work = clock.work(&host);
     drop(screen);
     let how = if STOP.load(SeqCst) { "ended by Ctrl-C" } else { "the end" };
-    println!("{}", table(&house, how, work.units_per_second()));
-    Ok(house.verdict(&evening)?)
+    println!("{}", table(&host, how, work.units_per_second()));
+    Ok(host.verdict(&evening)?)
 }
 
 fn arguments() -> Result<Option<(usize, u64)>, String> {

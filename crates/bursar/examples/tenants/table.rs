@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::{
-    House,
+    Host,
     hostile::Attack,
     resident_mib,
     tenant::{Tenant, Trade},
@@ -27,26 +27,26 @@ pub(crate) struct Screen {
 const FRAME: Duration = Duration::from_millis(100);
 
 impl Screen {
-    pub(crate) fn open(house: &House) -> Self {
-        let screen = Self { live: stdout().is_terminal(), frame: RefCell::new(Clock::start(house)) };
+    pub(crate) fn open(host: &Host) -> Self {
+        let screen = Self { live: stdout().is_terminal(), frame: RefCell::new(Clock::start(host)) };
         screen.control("\x1b[?1049h\x1b[?25l\x1b[?7l"); // another page, no cursor, long lines are cut
         screen
     }
 
     /// Draws, if there is a terminal and it is time.
-    pub(crate) fn refresh(&self, house: &House, what: &str) {
+    pub(crate) fn refresh(&self, host: &Host, what: &str) {
         let mut frame = self.frame.borrow_mut();
         if self.live && frame.elapsed() >= FRAME {
-            let table = table(house, what, frame.work(house).units_per_second());
+            let table = table(host, what, frame.work(host).units_per_second());
             self.control(&format!("\x1b[H{}\x1b[J", table.trim_end().replace('\n', "\x1b[K\n")));
-            *frame = Clock::start(house);
+            *frame = Clock::start(host);
         }
     }
 
     /// Prints, if there is none: a table that stays.
-    pub(crate) fn snapshot(&self, house: &House, what: &str) {
+    pub(crate) fn snapshot(&self, host: &Host, what: &str) {
         if !self.live {
-            println!("{}", table(house, what, self.frame.replace(Clock::start(house)).work(house).units_per_second()));
+            println!("{}", table(host, what, self.frame.replace(Clock::start(host)).work(host).units_per_second()));
         }
     }
 
@@ -101,32 +101,32 @@ pub(crate) fn grouped(number: f64) -> String {
 }
 
 /// Everything as it stands, in some 25 lines.
-pub(crate) fn table(house: &House, now: &str, units_per_second: f64) -> String {
+pub(crate) fn table(host: &Host, now: &str, units_per_second: f64) -> String {
     let mut text = String::new();
-    let seconds = house.begun.elapsed().as_secs_f64();
-    let title = format!("{} tenants on {} workers, after {seconds:.1} s: {now}", house.tenants.len(), house.workers);
+    let seconds = host.begun.elapsed().as_secs_f64();
+    let title = format!("{} tenants on {} workers, after {seconds:.1} s: {now}", host.tenants.len(), host.workers);
     let memory = resident_mib("VmRSS:").map_or("unknown".into(), |mib| format!("{mib:.1} MiB"));
-    let refusals = house.ledger.audit_totals().refusals() as f64;
+    let refusals = host.ledger.audit_totals().refusals() as f64;
     let _ = writeln!(text, "{}", paint(Ink::Bold, title));
     let _ = writeln!(
         text,
         "  {} units/s, {} task permits in use, {memory} resident, {} refusals in the audit log\n",
         grouped(units_per_second),
-        house.root.tasks_in_use(),
+        host.root.tasks_in_use(),
         grouped(refusals)
     );
-    hostile(&mut text, house);
-    tenants(&mut text, house, seconds);
+    hostile(&mut text, host);
+    tenants(&mut text, host, seconds);
     text
 }
 
-fn hostile(text: &mut String, house: &House) {
+fn hostile(text: &mut String, host: &Host) {
     let head = format!(
         "{:20}{:>8} {:>11}  {:>15}  stopped with",
-        house.tenants[house.hostile].name, "tries", "longest", "innocents keep"
+        host.tenants[host.hostile].name, "tries", "longest", "innocents keep"
     );
     let _ = writeln!(text, "{}", paint(Ink::Bold, head));
-    let records = house.records.lock();
+    let records = host.records.lock();
     for (attack, record) in Attack::ALL.iter().zip(&*records) {
         let keep = match record.without.seconds {
             0.0 => String::new(),
@@ -151,19 +151,19 @@ fn hostile(text: &mut String, house: &House) {
     }
 }
 
-fn tenants(text: &mut String, house: &House, seconds: f64) {
+fn tenants(text: &mut String, host: &Host, seconds: f64) {
     let rate = |tenant: &Tenant| tenant.units.load(Relaxed) as f64 / seconds;
     let head = format!("{:20}{:>8} {:>11} {:>16}", "units/s by trade", "least", "median", "most");
     let _ = writeln!(text, "\n{}", paint(Ink::Bold, head));
     for trade in Trade::ALL {
-        let mut rates: Vec<f64> = house.innocents().filter(|tenant| tenant.trade == trade).map(rate).collect();
+        let mut rates: Vec<f64> = host.innocents().filter(|tenant| tenant.trade == trade).map(rate).collect();
         rates.sort_unstable_by(f64::total_cmp);
         if let (Some(least), Some(most)) = (rates.first(), rates.last()) {
             let (least, median, most) = (grouped(*least), grouped(rates[rates.len() / 2]), grouped(*most));
             let _ = writeln!(text, "  {:18}{least:>8} {median:>11} {most:>16}", format!("{trade:?}").to_lowercase());
         }
     }
-    let mut all: Vec<_> = house.innocents().map(|tenant| (rate(tenant), tenant)).collect();
+    let mut all: Vec<_> = host.innocents().map(|tenant| (rate(tenant), tenant)).collect();
     all.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
     let some = |tenants: &mut dyn Iterator<Item = &(f64, &Tenant)>| {
         let cells = tenants.take(3).map(|(rate, tenant)| format!("{} {}", tenant.name, grouped(*rate)));

@@ -33,7 +33,7 @@ pub(crate) struct Tenant {
 }
 
 impl Tenant {
-    /// All tenants have the same contract, the hostile one too: nobody knows beforehand.
+    /// All tenants have the same contract, the hostile one too: the host cannot know beforehand.
     pub(crate) fn admit(root: &Cap<CapSpawn>, index: usize) -> Result<Self, CapError> {
         let name: Arc<str> = format!("tenant-{index:02}").into();
         let terms = CapSpawn::new().max_tasks(TASKS_MAX).task_budget(TASK_BUDGET);
@@ -46,7 +46,7 @@ impl Tenant {
         NurseryOptions::new().name(self.name.clone()).capability(&self.cap)
     }
 
-    /// One request after the other, each a task with a budget of its own, until the house closes.
+    /// One request after the other, each a task with a budget of its own, until the host closes.
     pub(crate) fn serve(&self) -> Result<(), TaskError> {
         nursery_with(self.nursery(), |n| {
             loop {
@@ -80,7 +80,7 @@ impl Trade {
             Trade::Pipe => nursery(|n| {
                 let (tx, rx) = channel(2);
                 n.spawn(move || {
-                    // When the house closes, either may be the first to go: that nobody listens is no failure.
+                    // When the host shuts down, either side may be the first to end: a closed channel is no failure.
                     (0..UNITS / 2).take_while(|seed| tx.send(unit(*seed, done)).is_ok()).count()
                 });
                 for seed in rx {

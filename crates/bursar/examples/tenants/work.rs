@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::House;
+use crate::Host;
 
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Work {
@@ -33,8 +33,8 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    pub(crate) fn start(house: &House) -> Self {
-        Self { at: Instant::now(), units: house.units() }
+    pub(crate) fn start(host: &Host) -> Self {
+        Self { at: Instant::now(), units: host.units() }
     }
 
     pub(crate) fn elapsed(&self) -> Duration {
@@ -42,7 +42,7 @@ impl Clock {
     }
 
     /// Since the start.
-    pub(crate) fn work(&self, house: &House) -> Work {
-        Work { units: house.units() - self.units, seconds: self.at.elapsed().as_secs_f64() }
+    pub(crate) fn work(&self, host: &Host) -> Work {
+        Work { units: host.units() - self.units, seconds: self.at.elapsed().as_secs_f64() }
     }
 }

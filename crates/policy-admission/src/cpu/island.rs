@@ -166,8 +166,8 @@ mod tests {
                 "fits: b asks for 11 ms with a deadline of 10 ms in every 10 ms; a context needs 0 < budget <= deadline <= period",
             ),
             (
-                fits.clone().task_after("b", ContextSpec::new(MS, 10 * MS), "nobody"),
-                "fits: b comes after nobody, which is not a task before it",
+                fits.clone().task_after("b", ContextSpec::new(MS, 10 * MS), "none"),
+                "fits: b comes after none, which is not a task before it",
             ),
             (
                 fits.clone().task_after("b", ContextSpec::new(6 * MS, 10 * MS), "a"),

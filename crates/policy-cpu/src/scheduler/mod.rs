@@ -200,7 +200,7 @@ impl Scheduler {
         Ok(id)
     }
 
-    /// A thread ends, wherever it is. Whoever called it gets its context back and can run; what it called goes on without its context.
+    /// A thread ends, wherever it is. Its caller gets its context back and can run; a thread that it called continues without its context.
     pub fn exit(&mut self, id: ThreadId, now: Nanos) -> Result<Interrupt, Stale> {
         let thread = self.threads.get(id)?;
         let (process, caller) = (thread.process, thread.caller);

@@ -28,7 +28,7 @@ impl Reference {
         self.entities.iter().filter(|entity| entity.is_in).map(|entity| entity.weight).sum()
     }
 
-    /// The weighted mean, rounded down; the last one if nobody is in.
+    /// The weighted mean, rounded down; the last one if the queue is empty.
     fn virtual_time(&mut self) -> i128 {
         let weight = self.weight();
         if weight > 0 {

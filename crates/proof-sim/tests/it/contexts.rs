@@ -60,7 +60,7 @@ fn a_depletion_is_told_once_for_each_time() {
 }
 
 #[test]
-fn a_notice_that_nobody_takes_is_not_repeated_and_not_lost() {
+fn a_notice_that_is_not_taken_is_not_repeated_and_not_lost() {
     let mut scheduler = Scheduler::new(Capacity::cpus(1), 0);
     let process = scheduler.add_process().unwrap();
     let mut contexts = Vec::new();

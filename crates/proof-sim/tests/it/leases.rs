@@ -98,7 +98,7 @@ fn a_leased_cpu_runs_threads_of_its_owner_alone() {
     let after = machine.run_for(ms(1000));
     let busy = after.cpus[1].account.busy - before.cpus[1].account.busy;
     let own = after.used_by("pinned") - before.used_by("pinned");
-    assert_eq!(busy, own, "nobody else runs there\n{after}");
+    assert_eq!(busy, own, "no other thread runs there\n{after}");
     assert!(after.thread("pinned").wait_max <= ms(4), "{after}"); // from before the lease
     assert!(after.cpus[0].account.idle <= us(2), "{after}");
 }

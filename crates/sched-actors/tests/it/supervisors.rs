@@ -77,7 +77,7 @@ fn member<'a>(name: &'static str, log: &'a Log) -> actor::ActorChild<'a, Order> 
     Child::actor(name, move || Member { name, log })
 }
 
-fn tell(sup: &SupervisorHandle<'_>, name: &str, order: Order) -> Result<(), TaskError> {
+fn send_order(sup: &SupervisorHandle<'_>, name: &str, order: Order) -> Result<(), TaskError> {
     Ok(sup.address::<Order>(name)?.send(order)?)
 }
 
@@ -94,7 +94,7 @@ fn story(strategy: Strategy, order: Order) -> String {
                 .into_iter()
                 .fold(Supervisor::new(strategy), |sup, name| sup.child(member(name, &log)))
                 .start(n)?;
-            tell(&sup, "b", order)?;
+            send_order(&sup, "b", order)?;
             until(|| is_running(&sup, "b", 1) && sup.child("c").unwrap().state == ChildState::Running);
             sup.stop()
         })
@@ -129,7 +129,7 @@ fn a_failing_child_disturbs_no_other_and_its_last_error_is_kept() {
                 .child(member("calm", &log))
                 .child(member("wild", &log))
                 .start(n)?;
-            tell(&sup, "wild", Order::Panic)?;
+            send_order(&sup, "wild", Order::Panic)?;
             until(|| is_running(&sup, "wild", 1));
             assert!(is_running(&sup, "calm", 0));
             let error = sup.child("wild")?.last_error.unwrap();
@@ -155,13 +155,13 @@ fn who_is_started_again_depends_on_how_it_ended() {
                 .child(member("transient", &log).restart(Restart::Transient))
                 .child(member("temporary", &log).restart(Restart::Temporary))
                 .start(n)?;
-            tell(&sup, "permanent", Order::Return)?;
+            send_order(&sup, "permanent", Order::Return)?;
             until(|| is_running(&sup, "permanent", 1));
-            tell(&sup, "transient", Order::Fail)?;
+            send_order(&sup, "transient", Order::Fail)?;
             until(|| is_running(&sup, "transient", 1));
-            tell(&sup, "transient", Order::Return)?;
+            send_order(&sup, "transient", Order::Return)?;
             until(|| sup.child("transient").unwrap().state == ChildState::Stopped);
-            tell(&sup, "temporary", Order::Fail)?;
+            send_order(&sup, "temporary", Order::Fail)?;
             until(|| sup.child("temporary").unwrap().state == ChildState::Failed);
             assert_eq!((sup.child("transient")?.restarts, sup.child("temporary")?.restarts), (1, 0));
             sup.stop()
@@ -369,10 +369,10 @@ fn children_come_and_go_while_the_supervisor_runs() {
             sup.stop_child("second")?; // once more does no harm
             sup.restart_child("second")?;
             assert!(is_running(&sup, "second", 1) && second.send(Order::Fail).is_err());
-            tell(&sup, "second", Order::Fail)?; // the new address
+            send_order(&sup, "second", Order::Fail)?; // the new address
             until(|| is_running(&sup, "second", 2));
 
-            tell(&sup, "brief", Order::Return)?;
+            send_order(&sup, "brief", Order::Return)?;
             until(|| sup.child("brief").is_err()); // forgotten
             sup.restart_child("first")?;
             assert!(is_running(&sup, "first", 1));

@@ -29,8 +29,8 @@ fn names_that_are_not_there_are_told_with_those_that_are() {
         "there is no edge `from:out->too:in`; did you mean `from:out->to:in`?"
     );
     assert_eq!(
-        error_of(handle.set_priority("nobody", 3)),
-        "there is no edge `nobody`; an edge is called `source:port->target:port`"
+        error_of(handle.set_priority("absent", 3)),
+        "there is no edge `absent`; an edge is called `source:port->target:port`"
     );
     for capacity in [0, sched_flow::MAX_CAPACITY + 1] {
         assert_eq!(
@@ -38,10 +38,10 @@ fn names_that_are_not_there_are_told_with_those_that_are() {
             format!("from:out->to:in: a capacity of {capacity} is not possible; use 1 to {}", sched_flow::MAX_CAPACITY)
         );
     }
-    for result in [handle.pause("nobody"), handle.resume("nobody"), handle.end("nobody")] {
-        assert_eq!(error_of(result), "there is no node `nobody`; `Handle::nodes` lists them");
+    for result in [handle.pause("absent"), handle.resume("absent"), handle.end("absent")] {
+        assert_eq!(error_of(result), "there is no node `absent`; `Handle::nodes` lists them");
     }
-    assert!(handle.why("nobody").is_err());
+    assert!(handle.why("absent").is_err());
     assert_eq!(handle.nodes().collect::<Vec<_>>(), ["from", "to"]);
     assert_eq!(handle.edges().collect::<Vec<_>>(), ["from:out->to:in"]);
     assert_eq!(handle.why("from").unwrap().to_string(), "from waits for nothing: it is created");

@@ -110,9 +110,9 @@ fn a_control_message_waits_for_one_turn_of_another_band_at_most() {
         }),
     );
     let trigger = graph.add("trigger", from_iter(0..500u64));
-    let urgent = graph.add("urgent", sink(|_: u64| ()));
+    let alarm = graph.add("alarm", sink(|_: u64| ()));
     graph.connect(&trigger, &sometimes).capacity(4);
-    graph.connect(&sometimes, &urgent).control();
+    graph.connect(&sometimes, &alarm).control();
     let flow = Flow::builder().register(graph).batch(1).observer(Order(Arc::clone(&order))).build().unwrap();
     flow.run().unwrap();
     let order: Vec<String> =
@@ -126,7 +126,7 @@ fn a_control_message_waits_for_one_turn_of_another_band_at_most() {
                 emitted += 1;
                 waits = 0;
             }
-            "urgent" => {
+            "alarm" => {
                 handled += 1;
                 assert!(waits <= 1, "a control message waited for {waits} turns of others");
             }
@@ -174,10 +174,10 @@ fn a_message_of_control_is_one_from_its_source_on() {
     let waited = Arc::new(AtomicU64::new(u64::MAX));
     let (counts, result) = (Arc::clone(&turns), Arc::clone(&waited));
     let called = Arc::clone(&at);
-    let urgent = sink(move |_: u64| result.store(counts.load(SeqCst) - called.load(SeqCst), SeqCst));
-    let urgent = graph.add("urgent", urgent);
+    let alarm = sink(move |_: u64| result.store(counts.load(SeqCst) - called.load(SeqCst), SeqCst));
+    let alarm = graph.add("alarm", alarm);
     graph.connect(&caller, &between);
-    graph.connect(&between, &urgent).control();
+    graph.connect(&between, &alarm).control();
     for number in 0..200 {
         let (turns, at) = (Arc::clone(&turns), Arc::clone(&at));
         let given = (number == 0).then(|| given.take()).flatten();

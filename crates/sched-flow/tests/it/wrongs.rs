@@ -258,7 +258,7 @@ fn graphs_inside_graphs() {
     inner.expose_input("in", &pass);
     inner.expose_input("in", &pass);
     inner.expose_output("out", pass.out("on"));
-    inner.expose_output("other", "nobody");
+    inner.expose_output("other", "absent");
     let mut graph = right();
     let inner = graph.add_graph("inner", inner);
     graph.connect("from", &inner);
@@ -268,7 +268,7 @@ fn graphs_inside_graphs() {
         "graph `inner` exposes `in` twice; rename one",
         "inner:none->to:in: node `inner` has no output `none`; it has `other`, `out`",
         "graph `inner` exposes `out`: node `inner/pass` has no output `on`; it has `out`",
-        "graph `inner` exposes `other`: there is no node `inner/nobody`; add it, or name another",
+        "graph `inner` exposes `other`: there is no node `inner/absent`; add it, or name another",
     ] {
         assert!(words.iter().any(|words| words == expected), "{expected}\n{words:#?}");
     }

@@ -102,7 +102,7 @@ fn works_until(door: &Door, name: &str) -> (Job, Receiver<()>) {
 /// A job that writes its name into a log.
 fn logs(log: &Sender<String>, name: &str) -> Job {
     let (log, line) = (log.clone(), name.to_owned());
-    Job::new(name).run(move |_| log.send(line.clone()).map_err(|_| JobError::msg("nobody reads the log")))
+    Job::new(name).run(move |_| log.send(line.clone()).map_err(|_| JobError::msg("the log is closed")))
 }
 
 fn state(jobs: &Jobs, name: &str) -> State {

@@ -78,7 +78,7 @@ impl Pool {
             let (left, spent) = (settlement.left[component], settlement.spent[component]);
             if self.granted[component] != UNLIMITED {
                 let out = self.out[component].checked_sub(left + spent);
-                self.out.set(component, out.expect("nobody brings back more than was drawn"));
+                self.out.set(component, out.expect("more is brought back than was drawn"));
             }
         }
         self.left.recharge(&settlement.left);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "nobody brings back more than was drawn")]
+    #[should_panic(expected = "more is brought back than was drawn")]
     fn nothing_comes_back_that_was_not_drawn() {
         Pool::new(Budget::ops(1)).settle(&Settlement { left: Budget::ops(1), spent: Budget::ZERO });
     }

@@ -1,6 +1,6 @@
 //! What a worker of a seeded runtime chooses: nothing by itself, since its driver says when it takes a step; and chance says from whom it steals.
 //!
-//! Room: driver. How such a worker takes a step is `drive/stepwise.rs`.
+//! Room: driver. Knows one virtual worker; knows nothing of how it takes a step (`drive/stepwise.rs`).
 
 use mech_sync::Steal;
 

@@ -1,6 +1,6 @@
 //! The one choice of a builder that safe code cannot make.
 //!
-//! Room: interface. Which tasks survive an overflow otherwise is `raw/overflow.rs`.
+//! Room: interface. Knows the choice of an embedder; knows nothing of tasks that survive otherwise (`raw/overflow.rs`).
 //!
 //! # Invariant
 //! Frames of borrowing tasks are skipped only in a runtime whose builder vouched for all its tasks.

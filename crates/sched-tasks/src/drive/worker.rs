@@ -167,7 +167,7 @@ fn run_tasks(strand: &Strand, mut word: usize) -> usize {
     worker.fibers.introduce(strand.waiter.tag(), strand);
     while word == GO_ON {
         while let Some(overflow_cleanup) = { worker.cleanups.borrow_mut().pop_front() } {
-            strand.name.set(Name::NOBODY);
+            strand.name.set(Name::NO_TASK);
             overflow_cleanup(strand);
         }
         let mut next = worker.handoff.take().map(Next::Start);

@@ -1,6 +1,6 @@
 //! What only a worker of a seeded runtime has.
 //!
-//! Room: state. How such a worker takes a step is `drive/stepwise.rs`.
+//! Room: state. Knows one virtual worker; knows nothing of how it takes a step (`drive/stepwise.rs`).
 
 use std::cell::Cell;
 

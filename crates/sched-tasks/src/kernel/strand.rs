@@ -106,7 +106,7 @@ impl Strand {
             base: Cell::new(None),
             enlisted: Cell::new(None),
             running: Cell::new(None),
-            name: Cell::new(Name::NOBODY),
+            name: Cell::new(Name::NO_TASK),
             shields: Cell::new(0),
             unwinding: Cell::new(false),
             panicked_at: RefCell::default(),

@@ -25,15 +25,15 @@ use crate::{
 };
 
 /// Where the closure's outcome goes.
-struct Place<T> {
+struct ResultSlot<T> {
     outcome: UnsafeCell<Option<Result<T, Box<dyn Any + Send>>>>,
     completion: Completion,
 }
 
 // SAFETY: the outcome is written by one thread before `completion` is done, and read by another after.
-unsafe impl<T: Send> Sync for Place<T> {}
+unsafe impl<T: Send> Sync for ResultSlot<T> {}
 
-impl<T> Place<T> {
+impl<T> ResultSlot<T> {
     /// # Safety
     /// Called once, while the outcome is not read. The place may be gone when this returns.
     unsafe fn fill(&self, outcome: Result<T, Box<dyn Any + Send>>) {
@@ -60,7 +60,7 @@ where
     T: Send,
 {
     let for_unwinding = strand.is_unwinding();
-    let place = Place { outcome: UnsafeCell::new(None), completion: Completion::new() };
+    let place = ResultSlot { outcome: UnsafeCell::new(None), completion: Completion::new() };
     let there = &place;
     let taken_back = loan::lend(strand, |loan| {
         let job: Box<dyn FnOnce() + Send + '_> = Box::new(move || {

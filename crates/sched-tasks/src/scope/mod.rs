@@ -381,7 +381,7 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
         self.core().set_deadline(at);
     }
 
-    /// Opens a desk at which tasks that have spent their budget wait for an answer.
+    /// Returns a supervisor to which tasks that have spent their budget apply, and wait for its answer.
     ///
     /// # Panics
     /// If nothing in this nursery is limited: give it a [`budget`](NurseryOptions::budget).

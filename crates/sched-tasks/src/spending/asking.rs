@@ -63,7 +63,7 @@ impl Strand {
     #[cold]
     #[inline(never)]
     pub(crate) fn pay_slowly(&self, cost: &Budget) {
-        debug_assert!(self.meter.is_metered(), "nobody charges a task without a budget");
+        debug_assert!(self.meter.is_metered(), "a task without a budget is not charged");
         if self.is_unwinding() {
             return self.pay_later(cost);
         }

@@ -26,7 +26,7 @@ impl FutureWait {
         waiter.inbox().set_waker(waker);
         let token = waiter.token();
         let parked = token.park();
-        debug_assert_eq!(parked, Park::Parked, "nobody else has this waiter");
+        debug_assert_eq!(parked, Park::Parked, "no other task has this waiter");
         Self { token, withdrawn: false }
     }
 

@@ -20,7 +20,7 @@ use crate::kernel::clock::Alarm;
 
 /// How a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[must_use = "a token that nobody claimed is to be taken off the lists it is on"]
+#[must_use = "a token that was not claimed is to be taken off the lists it is on"]
 pub(crate) enum End {
     /// The token was claimed, with this code.
     Claimed(u16),

@@ -48,7 +48,7 @@ fn a_nursery_is_seen_in_all_its_states() {
 }
 
 #[test]
-fn anybody_may_cancel() {
+fn any_task_may_cancel() {
     for who in ["the body", "a child", "a thread"] {
         let (blocked, ended) = (AtomicU64::new(0), AtomicU64::new(0));
         thread::scope(|threads| {
@@ -206,7 +206,7 @@ fn a_cancellation_waits_for_the_last_shield() {
 }
 
 #[test]
-fn inside_a_shield_a_nursery_heeds_its_own_deadline() {
+fn inside_a_shield_a_nursery_keeps_its_own_deadline() {
     let outcome = run(|| {
         shield(|| {
             nursery_with(NurseryOptions::new().timeout(Duration::from_millis(10)), |_| {
@@ -376,7 +376,7 @@ fn an_error_of_a_task_that_was_dismissed_is_nobodys_concern_but_a_panic_is() {
                 started.send(()).unwrap();
                 until(is_cancelled);
             });
-            Err::<(), _>(TaskError::msg("nobody reads any more"))
+            Err::<(), _>(TaskError::msg("the reader is gone"))
         });
         begun.recv().unwrap();
         n.dismiss();

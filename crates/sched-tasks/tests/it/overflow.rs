@@ -179,14 +179,14 @@ fn a_future_that_survives_its_overflow_stays_where_it_was_pinned() {
 
 #[test]
 fn a_survivors_locals_are_kept() {
-    struct Told(mpsc::Sender<&'static str>);
-    impl Drop for Told {
+    struct Reported(mpsc::Sender<&'static str>);
+    impl Drop for Reported {
         fn drop(&mut self) {
             let _ = self.0.send("dropped");
         }
     }
     sched_tasks::fiber_local! {
-        static LENT: RefCell<Option<Told>> = RefCell::new(None);
+        static LENT: RefCell<Option<Reported>> = RefCell::new(None);
     }
     let (tell, told) = mpsc::channel();
     let overflowed = nursery(|n| {
@@ -194,7 +194,7 @@ fn a_survivors_locals_are_kept() {
             .survives_overflow()
             .spawn(move || {
                 LENT.with(|lent| {
-                    *lent.borrow_mut() = Some(Told(tell));
+                    *lent.borrow_mut() = Some(Reported(tell));
                     forever(0)
                 })
             })

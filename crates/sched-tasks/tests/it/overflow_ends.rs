@@ -173,12 +173,12 @@ fn an_overflow_beside_a_pinned_future_ends_the_process() {
 #[test]
 fn an_overflow_that_prints_ends_the_process_and_hangs_nothing() {
     #[expect(unconditional_recursion, reason = "it is to overflow")]
-    fn tell(depth: u64) -> u64 {
+    fn print(depth: u64) -> u64 {
         println!("{:>40}", format!("{depth}"));
-        tell(depth + 1) + 1
+        print(depth + 1) + 1
     }
     end_in_the_middle("an_overflow_that_prints_ends_the_process_and_hangs_nothing", || {
-        let _ = nursery(|n| n.spawn(|| tell(0)).join());
+        let _ = nursery(|n| n.spawn(|| print(0)).join());
     });
 }
 

@@ -17,14 +17,14 @@ const PROFILES: [Profile; 3] = [
 ];
 
 /// A runtime with a profile, and what has to be given by name there.
-struct Place {
+struct Site {
     runtime: Runtime,
     spawn: Cap<CapSpawn>,
     channels: Cap<CapChannel>,
     _executor: Cap<CapExecutor>,
 }
 
-impl Place {
+impl Site {
     fn new(profile: Profile, workers: usize) -> Self {
         let ledger = Ledger::new();
         let executor = ledger.grant(CapExecutor::new());
@@ -71,7 +71,7 @@ fn children_that_wait(options: NurseryOptions, children: usize) -> Result<usize,
 fn a_hundred_children_wait_at_the_same_time_in_each_profile() {
     for profile in PROFILES {
         for workers in [1, 2, 4] {
-            let place = Place::new(profile, workers);
+            let place = Site::new(profile, workers);
             let told = place.runtime.run_with(place.options(), || children_that_wait(NurseryOptions::new(), 90));
             assert!(told.is_ok(), "{profile} on {workers} workers, as a task: {told:?}");
             let shared = place.runtime.nursery_with(place.options(), |n| {

@@ -51,7 +51,7 @@ impl Rounds {
         self.done.fetch_add(1, SeqCst) < most && !self.is_enough.load(SeqCst)
     }
 
-    pub(crate) fn tell(&self) {
+    pub(crate) fn count(&self) {
         self.told.store(self.done.load(SeqCst), SeqCst);
     }
 
@@ -83,7 +83,7 @@ fn check_woken(what: &str, busy: impl Fn(&Rounds) + Sync) {
         threads.spawn(|| {
             spin_until(|| rounds.done.load(SeqCst) > 300);
             wake.send(()).unwrap();
-            rounds.tell();
+            rounds.count();
         });
         let outcome = one_worker().run(|| {
             nursery(|n| {
@@ -111,7 +111,7 @@ fn check_cancelled(what: &str, busy: impl Fn(&Rounds) + Sync) {
             spin_until(|| rounds.done.load(SeqCst) > 300);
             let canceller: sched_tasks::Canceller = canceller.lock().unwrap().take().unwrap();
             canceller.cancel();
-            rounds.tell();
+            rounds.count();
         });
         let outcome = one_worker().run(|| {
             nursery(|n| {
@@ -137,7 +137,7 @@ fn check_async(what: &str, busy: impl for<'a> Fn(&'a Rounds) -> Future_<'a> + Sy
         threads.spawn(move || {
             spin_until(|| rounds.done.load(SeqCst) > 300);
             wake.send(()).unwrap();
-            rounds.tell();
+            rounds.count();
         });
         let outcome = one_worker().run(|| {
             nursery(|n| {
@@ -166,7 +166,7 @@ fn cancel_async(what: &str, busy: &(impl for<'a> Fn(&'a Rounds) -> Future_<'a> +
             spin_until(|| rounds.done.load(SeqCst) > 300);
             let canceller: sched_tasks::Canceller = canceller.lock().unwrap().take().unwrap();
             canceller.cancel();
-            rounds.tell();
+            rounds.count();
         });
         let outcome = one_worker().run(|| {
             nursery(|n| {
@@ -190,7 +190,7 @@ fn beside_a_future(what: &str, busy: &(impl for<'a> Fn(&'a Rounds) -> Future_<'a
         threads.spawn(move || {
             spin_until(|| rounds.done.load(SeqCst) > 300);
             wake.send(()).unwrap();
-            rounds.tell();
+            rounds.count();
         });
         let outcome = one_worker().run(|| {
             nursery(|n| {

@@ -133,7 +133,7 @@ fn beside_a_busy_pair_everything_else_starts() {
             threads.spawn(|| {
                 spin_until(|| rounds.done.load(SeqCst) > 300);
                 if which == "injected" {
-                    rounds.tell();
+                    rounds.count();
                     runtime.run(|| rounds.go_on()).unwrap();
                 }
             });
@@ -148,7 +148,7 @@ fn beside_a_busy_pair_everything_else_starts() {
                         });
                     }
                     until(|| rounds.done.load(SeqCst) > 300);
-                    rounds.tell();
+                    rounds.count();
                     match which {
                         "unstarted" => drop(n.spawn(|| rounds.go_on())),
                         "low priority" => drop(n.task().priority(Priority::Low).spawn(|| rounds.go_on())),
@@ -183,7 +183,7 @@ fn a_woken_task_does_not_wait_for_all_that_a_yielded_task_waits_for() {
         threads.spawn(|| {
             spin_until(|| rounds.done.load(SeqCst) > 300);
             wake.send(()).unwrap();
-            rounds.tell();
+            rounds.count();
         });
         let outcome = one_worker().run(|| {
             nursery(|n| {

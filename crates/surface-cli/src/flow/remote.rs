@@ -289,7 +289,7 @@ mod tests {
         for (text, part) in [
             ("", "say what to change"),
             ("capacity=many", "not a number of messages"),
-            ("priority=urgent", "write control, high, normal"),
+            ("priority=asap", "write control, high, normal"),
             ("policy=latest", "cannot be changed while the flow runs"),
             ("size=3", "possible changes are `capacity=N`"),
         ] {

@@ -75,7 +75,7 @@ mod tests {
     use super::order;
 
     #[test]
-    fn a_job_comes_after_what_it_needs_and_before_what_is_less_urgent() {
+    fn a_job_comes_after_what_it_needs_and_before_what_has_less_priority() {
         let text = "[job.late]\nrun='x'\n[job.film]\nneeds=['board']\npriority=9\nrun='x'\n[job.board]\npriority=5\nrun='x'\n[job.done]\nrun='x'";
         let plan = surface_jobfile::parse("x.toml", text).unwrap();
         let mut reasons = vec![Some(String::new()); 4];

@@ -234,8 +234,8 @@ fn processes(folder: &Path, recorder: &Arc<Recorder>) -> Result<Arc<Processes>, 
     let processes = Processes::new(
         keepers,
         life,
-        Box::new(move |ticket| log_path(&logs, ticket.job.index(), ticket.attempt)),
-        Box::new(move |ticket, news| news_recorder.on_news(ticket, news)),
+        Box::new(move |attempt| log_path(&logs, attempt.job.index(), attempt.attempt)),
+        Box::new(move |attempt, news| news_recorder.on_news(attempt, news)),
     );
     recorder.watch(Arc::downgrade(&processes));
     Ok(processes)

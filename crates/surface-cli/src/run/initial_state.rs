@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_ended_is_not_done() {
+    fn what_a_user_ended_is_not_done() {
         let cancelled = known(1, KeeperStatus::Cancelled);
         let open = InitialState::Open { attempts: 1, forgiven: 1 };
         assert_eq!(of(&row(State::Running, 1), 0, Some(&cancelled), false), open);
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_stays_unless_it_has_retries_or_somebody_asks() {
+    fn a_failure_stays_unless_it_has_retries_or_the_user_asks() {
         let failed = row(State::Failed, 2);
         assert_eq!(of(&failed, 1, None, false), failed_for_good());
         assert_eq!(of(&failed, 2, None, false), InitialState::Open { attempts: 2, forgiven: 0 });

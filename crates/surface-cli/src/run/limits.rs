@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_said_is_taken_from_the_machine() {
+    fn what_is_not_given_is_taken_from_the_machine() {
         let limits = settled(&[], &Resources::default(), &LimitArgs::default()).limits;
         assert_eq!((limits.cpu_slots, limits.ram_mb, limits.vram_mb), (12, 28_000, 7_680));
         let small = Machine { ram_mb: Some(1_000), ..MACHINE };

@@ -98,7 +98,7 @@ fn an_edge_is_changed_while_its_flow_runs() {
         ("count,slow policy=latest", 2, "cannot be changed while the flow runs; change `policy` in the file"),
         ("count,slow capacity=0", 2, "a capacity of 0 is not possible; use 1 to "),
         ("count,slow capacity=lots", 2, "`capacity=512`"),
-        ("nobody capacity=3", 4, "there is no edge `nobody`; there are "),
+        ("absent capacity=3", 4, "there is no edge `absent`; there are "),
         ("count:out- capacity=3", 4, "taken its `>` for a redirection (in quotes, 'count:out->slow:in'"),
         ("slow capacity=3", 2, "2 edges match `slow`"),
         ("f-zzzz slow capacity=3", 4, "there is no active flow `f-zzzz`"),
@@ -188,7 +188,7 @@ fn nonsense_over_the_socket_is_answered_and_changes_nothing() {
         (r#"{"v":1,"do":"fly"}"#, "bad_request"),
         (r#"{"v":1,"do":"set","edge":"count,slow","capacity":-1}"#, "bad_request"),
         (r#"{"v":1,"do":"set","edge":"count,slow","capacity":18446744073709551615}"#, "bad_value"),
-        (r#"{"v":1,"do":"pause","node":"nobody"}"#, "unknown_node"),
+        (r#"{"v":1,"do":"pause","node":"absent"}"#, "unknown_node"),
         // What ends a whole flow, or pauses it, does not do so for a name that it does not know.
         (r#"{"v":1,"do":"cancel","job":"slow"}"#, "bad_request"),
         (r#"{"v":1,"do":"stop","node":"slow"}"#, "bad_request"),

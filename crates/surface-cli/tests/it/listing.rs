@@ -72,9 +72,9 @@ fn a_run_without_a_terminal_prints_a_line_for_what_matters() {
 
 /// Another user than root, or ourselves.
 fn plain_user() -> u32 {
-    const NOBODY: u32 = 65_534;
+    const OTHER_USER: u32 = 65_534;
     let me = rustix::process::geteuid();
-    if me.is_root() { NOBODY } else { me.as_raw() }
+    if me.is_root() { OTHER_USER } else { me.as_raw() }
 }
 
 /// Gives a folder with all that is in it to `user`, who may only read it.
@@ -246,9 +246,9 @@ fn what_is_not_there_is_answered_with_code_4_and_a_way_out() {
     for (words, parts) in [
         ("show r-zzzz", ["there is no run `r-zzzz`", "latest"]),
         ("show latest", ["there is no run `latest`", "id"]),
-        ("why nobody", ["has a job `nobody`", "bursar show RUN"]),
+        ("why absent", ["has a job `absent`", "bursar show RUN"]),
         ("pause", ["no run is active", "bursar run FILE"]),
-        ("cancel nobody", ["has a job `nobody`", "bursar ps"]),
+        ("cancel absent", ["has a job `absent`", "bursar ps"]),
         ("report", ["there is no run `latest`", "id"]),
     ] {
         let output = site.bursar(words);

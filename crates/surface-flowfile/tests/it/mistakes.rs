@@ -355,8 +355,8 @@ fn shares_and_bands_that_cannot_be_are_told_with_their_limits() {
             format!("flow.shares = {shares}\nedges = ['a -> z']\n[node.a]\nkind = 'stdin'\n[node.z]\nkind = 'print'");
         says(&text, &[&said.replace("1:10", "1:15")]);
     }
-    let text = "edges = ['a -> z']\n[node.a]\nkind = 'stdin'\nband = 'urgent'\n[node.z]\nkind = 'print'";
-    says(text, &[r#"4:8: `band` takes "control", "high" or "normal", not 'urgent'; write `band = "high"`"#]);
+    let text = "edges = ['a -> z']\n[node.a]\nkind = 'stdin'\nband = 'top'\n[node.z]\nkind = 'print'";
+    says(text, &[r#"4:8: `band` takes "control", "high" or "normal", not 'top'; write `band = "high"`"#]);
 }
 
 #[test]

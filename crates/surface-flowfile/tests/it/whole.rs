@@ -1,4 +1,4 @@
-//! Whole files: what comes in and goes out unchanged, what is followed, what ends, what is urgent.
+//! Whole files: what comes in and goes out unchanged, what is followed, what ends, what is control.
 
 use std::sync::mpsc;
 

@@ -100,7 +100,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nobody_who_asks_waits_and_nothing_is_left_behind(
+        fn no_caller_waits_for_ever_and_nothing_is_left_behind(
             waiting in 0_usize..400, unsynced in 0_usize..400, age in 0_u64..100, more in 0_u64..100,
             commit_asked: bool, sync_asked: bool, closing: bool,
         ) {

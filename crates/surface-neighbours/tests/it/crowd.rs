@@ -54,7 +54,7 @@ fn of_runs_that_join_at_once_none_removes_the_socket_of_another() {
             joining.into_iter().map(|joining| joining.join().unwrap()).collect()
         });
         let names = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
-        let sockets = names.filter(|name| name.to_string_lossy().starts_with("bell-")).count();
+        let sockets = names.filter(|name| name.to_string_lossy().starts_with("notify-")).count();
         assert_eq!(sockets, joined.len(), "round {round}: a run without a socket is never notified");
     }
 }

@@ -81,7 +81,7 @@ fn fails_in_the_third_turn(text: &str) -> Result<u32, std::num::ParseIntError> {
 }
 
 #[test]
-fn whoever_leaves_by_a_question_mark_leaves() {
+fn a_function_that_returns_by_a_question_mark_returns() {
     assert_eq!(counts_of(|| fails_in_the_third_turn("1 2 x 4")), [1, 3, 0, 1]);
 }
 
@@ -256,6 +256,6 @@ fn unwinds() -> Infallible {
 }
 
 #[test]
-fn whoever_unwinds_leaves() {
+fn a_function_that_unwinds_returns() {
     assert_eq!(counts_of(|| std::panic::catch_unwind(unwinds).is_err()), [1, 1, 0, 1]);
 }

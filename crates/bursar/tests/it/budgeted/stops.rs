@@ -13,8 +13,8 @@ use std::{
 
 use bursar::{Runtime, TaskError, block_on, budgeted, channel, nursery};
 
-/// Far longer than a cancellation takes, so that a loop that does not heed it fails the test and does not hang it.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Far longer than a cancellation takes, so that a loop that does not check for it fails the test and does not hang it.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What a loop is told from outside, and tells.
 #[derive(Default)]
@@ -67,7 +67,7 @@ fn is_stopped(endless: fn(&Signs)) {
     let watched = Arc::clone(&signs);
     let (done, all_done) = channel::<()>(1);
     let watch = thread::spawn(move || {
-        let _ = all_done.recv_timeout(PATIENCE);
+        let _ = all_done.recv_timeout(TIMEOUT);
         watched.give_up.store(true, Relaxed);
     });
     let runtime = Runtime::builder().workers(2).build().unwrap();
@@ -78,7 +78,7 @@ fn is_stopped(endless: fn(&Signs)) {
             let signs = &signs;
             n.spawn(move || {
                 let began = Instant::now();
-                while signs.turns.load(Relaxed) < 10_000 && began.elapsed() < PATIENCE {
+                while signs.turns.load(Relaxed) < 10_000 && began.elapsed() < TIMEOUT {
                     thread::yield_now(); // keeps the worker: a task that has started could not leave one that `endless` took
                 }
                 canceller.cancel();

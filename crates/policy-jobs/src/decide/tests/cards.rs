@@ -234,7 +234,7 @@ fn no_room_is_reserved_for_a_job_that_waits_for_a_card_of_a_paused_one() {
         let large = stage.submit(job("large").cpu(2).gpus(1));
         stage.now = 10_000 * MS;
         let small = stage.submit(job("small"));
-        assert_eq!(stage.pick(), [small], "the card comes back when somebody resumes, not when others wait");
+        assert_eq!(stage.pick(), [small], "the card comes back when the job is resumed, not when others wait");
         stage.succeed(small);
         stage.resume(holder);
         stage.succeed(holder);

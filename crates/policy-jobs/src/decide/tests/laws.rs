@@ -13,12 +13,12 @@ use crate::state::State;
 
 /// The state of each job, from its events alone.
 #[derive(Default)]
-struct Told {
+struct Reported {
     lives: BTreeMap<u32, Vec<What>>,
     seen: usize,
 }
 
-impl Told {
+impl Reported {
     /// A life cycle has one end, and only a new life cycle comes after it.
     fn apply(&mut self, stage: &Stage, context: &str) {
         for event in &stage.log[self.seen..] {
@@ -214,7 +214,7 @@ fn live(seed: u64, steps: usize) {
     }
     history.with_chains = !rules.by_formula && seed.is_multiple_of(2);
     let mut stage = Stage::new(rules);
-    let (mut by_events, mut specs) = (Told::default(), BTreeMap::new());
+    let (mut by_events, mut specs) = (Reported::default(), BTreeMap::new());
     let mut go = |stage: &mut Stage, step: Step, number: usize| {
         let context = format!("seed {seed}, step {number}: {step:?}");
         if let Step::Submit(batch, _) = &step {

@@ -81,7 +81,7 @@ fn a_job_that_ends_while_its_resume_waits_for_slots_is_not_resumed() {
     stage.succeed(first); // a report that was on its way when the job was frozen
     stage.succeed(second);
     let third = stage.submit(job("third"));
-    assert_eq!(stage.pick(), [third], "nobody who has ended is waited for");
+    assert_eq!(stage.pick(), [third], "an ended job is not waited for");
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn back_off_doubles_up_to_the_longest_and_jitters_by_a_quarter_at_most() {
 #[test]
 fn a_back_off_may_be_as_long_as_the_clock_can_count() {
     let mut stage = Stage::new(rules(1));
-    let mut spec = job("patient").retries(1, 1);
+    let mut spec = job("retried").retries(1, 1);
     (spec.retry.backoff, spec.retry.longest) = (Duration::MAX, Duration::MAX);
     let id = stage.submit(spec);
     stage.pick();

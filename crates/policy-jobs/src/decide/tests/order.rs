@@ -80,7 +80,7 @@ struct Expected {
     oldest: Vec<u32>,
     oldest_fits: bool,
     /// A resumed job waits for slots.
-    somebody_returns: bool,
+    a_resumed_job_waits: bool,
 }
 
 impl Reader {
@@ -154,15 +154,15 @@ impl Reader {
         let ready = (0..core.len() as u32).filter(|id| core.state(*id) == State::Ready);
         let first = ready.filter(|id| fits(*id)).min_by_key(|id| effective(*id));
         // The age of the oldest may be wrong by a quarter of an interval.
-        let patience = if interval == 0 { 500_000_000 } else { interval };
-        let long = |(_, seen): &(Time, Time)| now + patience / 4 >= seen + 2 * patience;
+        let interval_or_half_second = if interval == 0 { 500_000_000 } else { interval };
+        let long = |(_, seen): &(Time, Time)| now + interval_or_half_second / 4 >= seen + 2 * interval_or_half_second;
         let oldest = self.oldest.filter(long).map(|(since, _)| since);
         let as_old = |id: &u32| core.state(*id) == State::Ready && Some(core.nodes[*id as usize].ready_since) == oldest;
         let oldest: Vec<u32> = (0..core.len() as u32).filter(as_old).collect();
         let oldest_fits = oldest.iter().all(|id| fits(*id));
-        let somebody_returns =
+        let a_resumed_job_waits =
             core.resuming.iter().any(|id| core.nodes[*id as usize].is(super::super::graph::RESUMING));
-        Expected { first, oldest, oldest_fits, somebody_returns }
+        Expected { first, oldest, oldest_fits, a_resumed_job_waits }
     }
 }
 
@@ -172,14 +172,14 @@ fn wanted_fits(wanted: u64, free: u64, nothing_runs: bool) -> bool {
 
 impl Expected {
     fn allows(&self, picked: Option<u32>) -> Result<(), &'static str> {
-        if self.somebody_returns {
-            return picked.map_or(Ok(()), |_| Err("somebody who was resumed goes first"));
+        if self.a_resumed_job_waits {
+            return picked.map_or(Ok(()), |_| Err("a resumed job goes first"));
         }
         if picked == self.first {
             return Ok(());
         }
         if self.oldest.is_empty() {
-            return Err("the formula ranks another one first, and nobody is owed room");
+            return Err("the formula ranks another one first, and no job has a reservation");
         }
         match picked {
             Some(id) if self.oldest.contains(&id) => Ok(()),

@@ -8,13 +8,13 @@ use super::{MS, Scope, Spec, Stage, job, rules};
 use crate::state::State;
 
 /// More than anything here takes; a quadratic step among 100,000 jobs takes much longer.
-const PATIENCE: Duration = Duration::from_secs(45);
+const TIME_LIMIT: Duration = Duration::from_secs(45);
 
 fn in_time(what: &str, act: impl FnOnce()) {
     let start = Instant::now();
     act();
     let took = start.elapsed();
-    assert!(took < PATIENCE, "{what} took {took:?}");
+    assert!(took < TIME_LIMIT, "{what} took {took:?}");
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn a_long_chain_below_two_failures_is_retried_quickly() {
     stage.pick();
     stage.fail(0);
     stage.fail(1);
-    in_time("a retry that revives nobody else", || stage.core.retry(1, 0).unwrap());
+    in_time("a retry that revives no other job", || stage.core.retry(1, 0).unwrap());
     assert_eq!(stage.core.open(), 1);
     in_time("a retry that revives all", || stage.core.retry(2, 99_999).unwrap());
     assert_eq!(stage.core.open(), 100_000);

@@ -325,7 +325,7 @@ fn no_room_is_reserved_for_a_job_that_waits_for_a_paused_one() {
     let large = stage.submit(job("large").cpu(2).takes("licence", 1));
     stage.now = 10 * BOUND;
     let small = stage.submit(job("small"));
-    assert_eq!(stage.pick(), [small], "what `large` lacks comes back when somebody resumes, not when others wait");
+    assert_eq!(stage.pick(), [small], "what `large` lacks comes back when it is resumed, not when others wait");
     stage.succeed(small);
     stage.core.resume(stage.now, Scope::Job(holder)).unwrap();
     stage.succeed(holder);

@@ -31,7 +31,7 @@ pub(crate) struct Name {
 
 impl Name {
     /// No task.
-    pub(crate) const NOBODY: Self = Self { site: None, id: 0 };
+    pub(crate) const NO_TASK: Self = Self { site: None, id: 0 };
 
     #[inline(always)]
     pub(crate) fn new(id: TaskId, site: &'static Location<'static>) -> Self {
