@@ -4,7 +4,7 @@
 
 use policy_cpu::{ContextSpec, CpuSet, Nanos};
 
-use super::AdmitError;
+use super::{AdmitError, Reservation};
 
 /// Names an island that was admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -84,7 +84,7 @@ impl Island {
         for (index, task) in self.tasks.iter().enumerate() {
             let (island, name) = (self.name.clone(), task.name.clone());
             if !task.spec.is_valid() {
-                return Err(AdmitError::BadContext { island, task: name, spec: task.spec });
+                return Err(AdmitError::BadContext { island, task: name, asked: Reservation::of(&task.spec) });
             }
             // A task comes after one that stands before it, so there is no circle.
             let mut takes: Nanos = task.spec.budget;

@@ -29,7 +29,7 @@ mod island;
 
 use std::fmt;
 
-use policy_cpu::{ContextSpec, CpuSet, Nanos};
+use policy_cpu::{CpuSet, Nanos};
 
 pub use demand::{Reservation, is_schedulable, largest_budget};
 pub use island::{Admitted, Island, IslandId};
@@ -48,7 +48,7 @@ pub enum AdmitError {
         /// The task.
         task: String,
         /// What it asks for.
-        spec: ContextSpec,
+        asked: Reservation,
     },
     /// No CPU has so much time left.
     NoTime {
@@ -57,7 +57,7 @@ pub enum AdmitError {
         /// The task.
         task: String,
         /// What it asks for.
-        spec: ContextSpec,
+        asked: Reservation,
         /// The CPU that has most left, and how much a task with that period and deadline could have there; none if it may use no CPU.
         best: Option<(u32, Nanos)>,
         /// What is already there of the same island.
@@ -139,15 +139,15 @@ impl fmt::Display for Length {
 impl fmt::Display for AdmitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            AdmitError::BadContext { island, task, spec } => write!(
+            AdmitError::BadContext { island, task, asked } => write!(
                 f,
                 "{island}: {task} asks for {} with a deadline of {} in every {}; a context needs 0 < budget <= deadline <= period",
-                Length(spec.budget),
-                Length(spec.deadline),
-                Length(spec.period)
+                Length(asked.budget),
+                Length(asked.deadline),
+                Length(asked.period)
             ),
-            AdmitError::NoTime { island, task, spec, best, after, reserve } => {
-                let (budget, period) = (Length(spec.budget), Length(spec.period));
+            AdmitError::NoTime { island, task, asked, best, after, reserve } => {
+                let (budget, period) = (Length(asked.budget), Length(asked.period));
                 write!(f, "{island}: {task} needs {budget} in every {period}")?;
                 let Some((cpu, left)) = best else {
                     return write!(f, "; it may use none of the CPUs that are not leased");
@@ -156,7 +156,7 @@ impl fmt::Display for AdmitError {
                 if !after.is_empty() {
                     write!(f, " after {}", after.join(" and "))?;
                 }
-                let kept = Length((u128::from(spec.period) * u128::from(*reserve) / 1000) as Nanos);
+                let kept = Length((u128::from(asked.period) * u128::from(*reserve) / 1000) as Nanos);
                 write!(f, ", and {kept} in every {period} are kept for housekeeping")
             }
             AdmitError::NoCpus { island, wanted, free } => {
@@ -313,7 +313,7 @@ impl CpuAdmission {
                     return Err(AdmitError::NoTime {
                         island: name(),
                         task: task.name.clone(),
-                        spec: task.spec,
+                        asked: reservation,
                         best: best.map(|(left, cpu)| (cpu, left)),
                         after: after.into_iter().flatten().map(|held| held.task.clone()).collect(),
                         reserve,
