@@ -11,7 +11,7 @@ use core::fmt;
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 
-/// Names one thing of a [`Table`]. Of a thing that is gone it is *stale*, and refused.
+/// Names one thing of a table. Of a thing that is gone it is *stale*, and refused.
 pub struct Id<T> {
     index: u32,
     generation: u32,

@@ -278,7 +278,7 @@ impl Builder {
     }
 
     /// Makes a [seeded](Self::seeded) runtime that repeats a run: the choices, and so the workers, are those of the trace. If the program does something
-    /// else, the run ends with [`RunError::Diverged`]. See [`Trace`] for an example.
+    /// else, the run ends with [`RunError::Diverged`](crate::RunError::Diverged). See [`Trace`] for an example.
     pub fn replay(mut self, trace: Trace) -> Self {
         self.is_seeded = true;
         self.workers = Some(trace.workers);
