@@ -101,7 +101,7 @@ mod tests {
         assert_eq!(
             error,
             "no workload is called `yeild`; there are: switch yield spawn skynet fib pingpong \
-             stream park-fibers park-futures steal scale budgets budgeted dag jobs reach flow-chain \
+             stream park-fibers park-futures steal scale pick budgets budgeted dag jobs reach flow-chain \
              flow-parallel flow-fan flow-control flow-memory"
         );
     }
