@@ -9,12 +9,12 @@
 //! - Along the leaves deadlines never fall; of equal ones the first that was put in comes first.
 //! - The entry of a child carries the smallest deadline and the smallest runtime of that child.
 //! - A node that shrinks to [`SPARSE`] entries or fewer is merged with a sibling if both fit into [`FULL_AFTER_MERGE`] entries. So two siblings side by side hold
-//!   at least eight entries: the later one to shrink was merged, or had more than [`SPARSE`], or both had more than [`FULL_AFTER_MERGE`]. So `n` entities need fewer
-//!   than `n / 3` nodes and one a level, and every operation takes O(log n) steps.
+//!   more than [`SPARSE`] entries: the later one to shrink was merged, or has more, or both have more than [`FULL_AFTER_MERGE`]. So `n` entities need fewer
+//!   than `n / 5` nodes and two a level, and every operation takes O(log n) steps.
 //! - `leaf_of` names the leaf of every entity that is in. Trees that share a pool share it, too, so an entity is in at most one of them: a runnable entity has one owner.
 //!
 //! # Why an array of wide nodes
-//! A node of 16 entries is six cache lines that are read in order. A thousand entities are three levels, where a binary tree has ten, each a cache miss and a
+//! A node of 32 entries is twelve cache lines that are read in order. A thousand entities are two or three levels, where a binary tree has ten, each a cache miss and a
 //! mispredicted branch. *Rejected:* two heaps, one of eligible entities: a virtual time that steps back, as it does when an entity with credit joins, makes any
 //! number of entities change heaps at once.
 //!
@@ -25,11 +25,11 @@ use alloc::vec::Vec;
 
 use crate::time::VirtualTime;
 
-const FAN: usize = 16;
+const FAN: usize = 32;
 const SPARSE: usize = FULL_AFTER_MERGE / 2;
 const FULL_AFTER_MERGE: usize = FAN * 3 / 4;
 const NONE: u32 = u32::MAX;
-/// Levels: 16 entries split in halves of 8; 8^11 is more than fits into a `u32`.
+/// Levels: two siblings hold more than 12 entries, so a level has at most a sixth of the entries below it, and 6^11 is more than fits into memory.
 const HEIGHT_MAX: u32 = 11;
 
 /// An entity of a leaf, or a child of an inner node.
@@ -73,10 +73,9 @@ impl Node {
         &self.entries[..self.len()]
     }
 
-    /// Where an entry of this deadline goes: behind those that are not later. A search by halves without branches: where it ends cannot be foreseen, so a branch
-    /// would often be guessed wrong.
+    /// Where an entry of this deadline goes: behind those that are not later. By halves; measured faster than without branches, where every step waits for the last.
     fn place_for(&self, deadline: VirtualTime) -> usize {
-        const STEPS: [usize; 5] = [FAN / 2, FAN / 4, FAN / 8, FAN / 16, 1];
+        const STEPS: [usize; 6] = [FAN / 2, FAN / 4, FAN / 8, FAN / 16, FAN / 32, 1];
         let len = self.len();
         let mut at = 0;
         for step in STEPS {
@@ -113,11 +112,9 @@ impl Node {
 
     /// The smallest runtime of its entries; it has some.
     fn least_runtime(&self) -> VirtualTime {
-        let mut least = self.entries[0].runtime;
-        for entry in &self.entries()[1..] {
-            least = if entry.runtime.is_before(least) { entry.runtime } else { least };
-        }
-        least
+        let first = self.entries[0].runtime;
+        let least = self.entries().iter().fold(0, |least, entry| entry.runtime.since(first).min(least));
+        first.plus(least)
     }
 }
 
@@ -134,7 +131,7 @@ impl Pool {
     /// For entities numbered below `entities`, in so many trees. Allocates here, and never again.
     pub(crate) fn with_capacity(entities: u32, trees: u32) -> Self {
         let slack = 2 * trees.min(entities) as usize + 2 * HEIGHT_MAX as usize;
-        let mut nodes = vec![Node::EMPTY; entities as usize / 3 + slack];
+        let mut nodes = vec![Node::EMPTY; entities as usize / 5 + slack];
         let count = nodes.len();
         for (index, node) in nodes.iter_mut().enumerate() {
             node.parent = if index + 1 < count { index as u32 + 1 } else { NONE };
@@ -347,17 +344,20 @@ impl Tree {
                 pool.release(node);
                 shrunk = true;
             } else {
-                let child = &pool.nodes[node as usize];
-                let (first, least) = (child.entries[0].deadline, lost.map(|_| child.least_runtime()));
+                let first = pool.nodes[node as usize].entries[0].deadline;
+                let carried = pool.nodes[parent as usize].entries[place].runtime;
+                // Only the smallest of a node stands above it.
+                let least = match lost {
+                    Some(runtime) if runtime == carried => pool.nodes[node as usize].least_runtime(),
+                    _ => carried,
+                };
                 let entry = &mut pool.nodes[parent as usize].entries[place];
                 if first_changed {
                     entry.deadline = first;
                     first_changed = place == 0;
                 }
-                lost = match least {
-                    Some(least) if least != entry.runtime => Some(core::mem::replace(&mut entry.runtime, least)),
-                    _ => None,
-                };
+                lost = (least != carried).then_some(carried);
+                entry.runtime = least;
                 if len <= SPARSE {
                     let siblings = pool.nodes[parent as usize].len();
                     if place > 0 && pool.fit_together(parent, place - 1) {
