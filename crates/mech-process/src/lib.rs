@@ -35,3 +35,6 @@ pub use pool::{Handle, KeeperProgram, Keepers, Listener, Recovered, Snapshot, Su
 
 /// The variable by which a keeper's processes are known if it is killed; its value is the keeper's name.
 pub const MARK: &str = "BURSAR_KEEPER";
+
+/// The variable that a process has which a pool started as a keeper. Commands do not have it.
+pub(crate) const STARTED_AS_KEEPER: &str = "BURSAR_KEEPER_START";

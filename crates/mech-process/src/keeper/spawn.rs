@@ -20,8 +20,8 @@ use std::process::{Command, Stdio};
 
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use crate::MARK;
 use crate::launch::{Launch, Streams};
+use crate::{MARK, STARTED_AS_KEEPER};
 
 /// Starts the command with the given standard streams, and returns its pid. No copy of a stream stays here.
 pub(super) fn spawn(launch: &Launch, id: &str, streams: Streams) -> Result<i32, String> {
@@ -34,6 +34,7 @@ pub(super) fn spawn(launch: &Launch, id: &str, streams: Streams) -> Result<i32, 
     let mut command = Command::new(program);
     let stdin = streams.stdin.map_or_else(Stdio::null, Stdio::from);
     command.args(&launch.argv[1..]).process_group(0).stdin(stdin).stdout(out).stderr(err);
+    command.env_remove(STARTED_AS_KEEPER);
     if launch.clear_env {
         command.env_clear().env(MARK, id);
     }

@@ -34,12 +34,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub use recover::{Recovered, Survivor};
 use slot::{Run, Slot};
 
-use crate::MARK;
 use crate::cgroup::{Confinement, confinement};
 use crate::launch::{End, Launch, Report, Streams};
 use crate::procfs;
 use crate::record;
 use crate::wire::Request;
+use crate::{MARK, STARTED_AS_KEEPER};
 use event_loop::EventLoop;
 
 /// How to start a keeper. The program must call [`keeper::main`](crate::keeper::main) when it sees these arguments.
@@ -156,6 +156,13 @@ impl Keepers {
     }
 
     fn in_home(program: KeeperProgram, home: Option<PathBuf>) -> io::Result<Keepers> {
+        // A program that does not know that it is to be a keeper would start keepers of its own, each of which would do the same.
+        if std::env::var_os(STARTED_AS_KEEPER).is_some() {
+            return Err(io::Error::other(
+                "this process was started as a keeper and makes keepers itself; call `keeper_main()` first in `main` \
+                 when the arguments are those of the `KeeperProgram`",
+            ));
+        }
         let event_loop = Arc::new(EventLoop::new(home.clone())?);
         let running = Arc::clone(&event_loop);
         let thread = std::thread::Builder::new().name("keepers".into()).spawn(move || running.run())?;
@@ -201,6 +208,7 @@ impl Keepers {
             .arg(self.home.as_deref().unwrap_or(Path::new("")))
             .arg(&id)
             .env(MARK, &id)
+            .env(STARTED_AS_KEEPER, &id)
             .process_group(0) // Ctrl-C must not reach it, from the first moment
             .stdin(OwnedFd::from(theirs))
             .stdout(record.map_or_else(Stdio::null, Stdio::from))

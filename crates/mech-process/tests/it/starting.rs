@@ -198,3 +198,18 @@ fn streams_that_are_given_are_the_commands_own_and_end_with_it() {
     assert_eq!((bench.keepers.count(), ephemeral.count()), (1, 1));
     assert!(!bench.path("log").exists(), "all its streams were given");
 }
+
+#[test]
+fn a_process_that_was_started_as_a_keeper_makes_no_keepers_and_its_command_may() {
+    let bench = Bench::new();
+    let log = bench.path("log");
+    let client = std::process::Command::new(KEEPER)
+        .args(["client", "", log.to_str().unwrap(), "token", "true"])
+        .env("BURSAR_KEEPER_START", "as a pool sets it")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&client.stderr);
+    assert!(!client.status.success() && said.contains("call `keeper_main()` first"), "{said}");
+    // A command is no keeper: a run may be started inside a job.
+    assert_eq!(bench.run("test -z \"$BURSAR_KEEPER_START\" && test -n \"$BURSAR_KEEPER\"").how, How::Exit(0));
+}

@@ -15,7 +15,7 @@ use crate::view::text::{clean, counted};
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Selector {
     /// A run (`r-7f3a`, its beginning, `latest`), a job (`image[8]`), a group of jobs (`image`), or a run and a job
-    /// [default: the only active run, or the only interrupted run whose jobs still run]
+    /// [default: the only active run; of `cancel` also the only interrupted run whose jobs still run]
     #[arg(value_name = "RUN|JOB", num_args = 0..=2)]
     words: Vec<String>,
     /// Also everything that needs the job, directly or not

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use sched_jobs::{ControlError, JobStatus, Jobs, What};
+use sched_jobs::{ControlError, JobStatus, Jobs, State, What};
 
 use super::event::{Event, Subject};
 use super::lines::{JobLine, RunLine};
@@ -102,13 +102,20 @@ impl Controller for RunController {
                 }
             }
             Request::Cancel { target, now } => {
+                let single = target.job.clone().filter(|_| !target.subtree);
                 let target = target.into_target();
+                if let Some(job) = &single {
+                    self.refuse_ended(job, "has ended already")?;
+                }
                 if now {
                     // Cancelled first: only jobs that are being cancelled lose their grace time.
                     self.jobs.cancel(target.clone())?;
                     self.runner.skip_grace();
                 }
                 self.jobs.cancel_and_wait(target)?;
+                if let Some(job) = &single {
+                    self.refuse_ended(job, "ended before it could be cancelled")?;
+                }
             }
             Request::Retry { job } => self.jobs.retry(job)?,
             Request::Set { .. } | Request::Prometheus | Request::Subscribe => {
@@ -142,6 +149,15 @@ impl From<ControlError> for Refusal {
 }
 
 impl RunController {
+    /// Refuses to call a job cancelled that succeeded or failed.
+    fn refuse_ended(&self, job: &str, says: &str) -> Result<(), Refusal> {
+        let state = self.jobs.status(job)?.state;
+        if matches!(state, State::Succeeded | State::Failed) {
+            return Err(Refusal::new("not_now", format!("{job} {says}: it {state}"), None));
+        }
+        Ok(())
+    }
+
     fn ps(&self, all: bool, limit: Option<usize>) -> RunLine {
         let limit = limit.unwrap_or(usize::MAX);
         let statuses = self.jobs.statuses();

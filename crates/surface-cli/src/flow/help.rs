@@ -39,7 +39,7 @@ up and down select an edge, + and - double and halve its capacity, p gives it th
 
 The last line counts what happened to every message that was put on an edge, once for each edge on its way, so the numbers add up: \
 `delivered` to a node that took it; `lost`, `failed`, `not wanted`; `dropped`, `replaced by newer` or `merged` by a full edge, or dropped because its target \
-had ended; `left behind` on an edge when the flow was stopped. `--json` has them in `totals`, with their sum, `put`. Errors, and messages to outputs without an \
+had ended; `left behind` on an edge when the flow was stopped. `--json` has them in `flow_ended`, with their sum, `put`. Errors, and messages to outputs without an \
 edge, are counted separately.
 `failed`: a node failed at the message and gave up, or made it a dead letter, which is another message. `lost`: a node took the message and could not finish it: a program \
 failed before it read it and is not restarted (`restart`), a `delay`, a program or a connection still held it when the flow was stopped, or it could not \

@@ -44,6 +44,19 @@ pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
         let message = "--retry-failed needs a run that has ended; write `bursar run --resume [RUN] --retry-failed`";
         return Err(Failure::usage(message.to_owned()));
     }
+    // clap does not insist on `requires` where the required argument conflicts with one that is given.
+    let of_commands = [
+        ("--priority", options.priority.is_some()),
+        ("--timeout", options.timeout.is_some()),
+        ("--log-limit", options.log_limit.is_some()),
+        ("--name", options.name.is_some()),
+    ];
+    if let Some((option, _)) = of_commands.iter().find(|(_, given)| *given && options.command.is_empty()) {
+        let message = format!(
+            "{option} is for a single command (`bursar run {option} … -- COMMAND`); for jobs of a file, set it in the file"
+        );
+        return Err(Failure::usage(message));
+    }
     match &options.resume {
         Some(wanted) => resume::resume(options, wanted.as_deref()),
         None => begin::begin(options),

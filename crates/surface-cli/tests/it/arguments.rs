@@ -1,5 +1,6 @@
 //! What it understands, and what it answers otherwise.
 
+use crate::run_site::{Site, assert_code};
 use crate::{run, text};
 
 #[test]
@@ -70,5 +71,15 @@ fn no_flow_in_real_time_is_promised_to_be_the_same_every_time() {
     assert!(help.contains("--workers"), "{help}");
     for word in ["same order", "every time", "repeat", "determin", "reproduc"] {
         assert!(!help.contains(word), "`{word}`: {help}");
+    }
+}
+
+#[test]
+fn options_of_a_single_command_are_refused_with_a_file() {
+    let site = Site::new("[job.a]\nrun = 'true'\n");
+    for option in ["--timeout 1s", "--priority 3", "--log-limit 1MB", "--name x"] {
+        let output = site.bursar(&format!("run jobs.toml {option}"));
+        assert_code(&output, 2);
+        assert!(text(&output.stderr).contains("is for a single command"), "{option}");
     }
 }

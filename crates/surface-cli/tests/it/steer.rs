@@ -214,3 +214,18 @@ fn what_a_killed_run_left_is_seen_through_and_tidied_up() {
     gate.answer(); // its job is still there
     assert_code(&site.bursar("run --resume"), 0);
 }
+
+#[test]
+fn a_job_that_has_ended_is_not_called_cancelled() {
+    let site =
+        Site::new("[job.quick]\nrun = 'true'\n[job.slow]\nneeds = ['quick']\nrun = 'echo up > up; exec sleep 600'\n");
+    let up = site.fifo("up");
+    let run = site.start("run jobs.toml");
+    up.wait();
+    let output = site.bursar("cancel quick");
+    assert_code(&output, 1);
+    let said = text(&output.stderr);
+    assert!(said.contains("quick has ended already: it succeeded"), "{said}");
+    assert_code(&site.bursar("cancel slow"), 0);
+    run.wait();
+}
