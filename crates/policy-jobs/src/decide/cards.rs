@@ -15,6 +15,7 @@
 //!
 //! Checked after every step of random histories by `laws_hold_after_every_step`.
 
+use alloc::borrow::ToOwned;
 use alloc::vec::Vec;
 
 use super::Core;
@@ -23,12 +24,29 @@ use crate::demand::{Demand, GPUS_MAX, Gpu, Limits};
 use crate::error::SubmitError;
 
 impl Limits {
-    /// Refuses a demand for graphics cards that can never be met, as a scheduler with these limits would when `job` is submitted.
+    /// Refuses a demand that can never be met, as a scheduler with these limits would when `job` is submitted.
     ///
     /// # Errors
-    /// [`SubmitError::NoCard`], with the numbers.
-    pub fn check_gpus(&self, job: &str, demand: &Demand) -> Result<(), SubmitError> {
-        Room::new(self, 1, 1).check_cards(job, demand)
+    /// [`SubmitError::NeverFits`] and [`SubmitError::NoCard`], with the numbers.
+    pub fn check_demand(&self, job: &str, demand: &Demand) -> Result<(), SubmitError> {
+        let room = Room::new(self, 1, 1);
+        let never = |resource: &str, wanted: u64, hard_limit: u64| SubmitError::NeverFits {
+            job: job.to_owned(),
+            resource: resource.to_owned(),
+            wanted,
+            hard_limit,
+        };
+        let (wanted, limit) = (u64::from(demand.cpu_slots), room.cpu_limit());
+        if wanted > limit {
+            return Err(never("CPU slots", wanted, limit));
+        }
+        for (name, wanted) in &demand.named {
+            let limit = self.named.iter().find(|(known, _)| known == name).map(|(_, limit)| *limit);
+            if let Some(limit) = limit.filter(|limit| wanted > limit) {
+                return Err(never(name, *wanted, limit));
+            }
+        }
+        room.check_cards(job, demand)
     }
 }
 

@@ -152,7 +152,8 @@ fn a_cancel_is_answered_when_it_is_really_over() {
     }
     let skips_grace = Arc::new(SkipsGrace::default());
     let run = a_run_with(skips_grace.clone());
-    run.client().ask(Request::Cancel { target: of("bad"), now: false }).unwrap();
+    let (kind, message) = refusal(run.client().ask(Request::Cancel { target: of("bad"), now: false }));
+    assert_eq!((kind.as_str(), message.as_str()), ("not_now", "bad has ended already: it failed"));
     assert!(!skips_grace.0.load(SeqCst));
     run.client().ask(Request::Cancel { target: of("long"), now: true }).unwrap();
     assert!(skips_grace.0.load(SeqCst));

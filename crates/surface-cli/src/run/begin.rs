@@ -48,7 +48,7 @@ pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
         .zip(&estimates)
         .map(|(job, estimate)| submit::demand(job, estimate.as_ref(), planned.asked.jobs.is_some()))
         .collect();
-    check_cards(plan, &demands, &config)?;
+    check_demands(plan, &demands, &config)?;
     check_flows(plan)?;
     if options.dry_run {
         print(&dry::text(plan, &demands, &estimates, &reasons, &config))?;
@@ -121,10 +121,10 @@ pub(crate) fn settle(plan: &Plan, asked: &super::options::LimitArgs) -> sched_jo
     config
 }
 
-/// Refuses jobs that fit on no card of this machine, before anything starts.
-pub(crate) fn check_cards(plan: &Plan, demands: &[Demand], config: &sched_jobs::Config) -> Result<(), Failure> {
+/// Refuses jobs that never fit into the hard limits (CPU slots, named resources, graphics cards), before anything starts.
+pub(crate) fn check_demands(plan: &Plan, demands: &[Demand], config: &sched_jobs::Config) -> Result<(), Failure> {
     let refused =
-        plan.jobs.iter().zip(demands).find_map(|(job, demand)| config.limits.check_gpus(&job.name, demand).err());
+        plan.jobs.iter().zip(demands).find_map(|(job, demand)| config.limits.check_demand(&job.name, demand).err());
     refused.map_or(Ok(()), |error| Err(Failure::new(Exit::BadFile, error.to_string())))
 }
 

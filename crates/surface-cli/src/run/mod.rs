@@ -30,12 +30,12 @@ mod submit;
 pub(crate) use self::options::Options;
 use crate::exit::Failure;
 
-/// Refuses what `run` would refuse though the file is valid: jobs that fit on no graphics card of this machine, and flow files that are not valid.
+/// Refuses what `run` would refuse though the file is valid: jobs that never fit into the hard limits, and flow files that are not valid.
 pub(crate) fn check(plan: &surface_jobfile::Plan) -> Result<(), Failure> {
     begin::check_flows(plan)?;
-    // What a job takes of cards does not depend on history.
+    // What a job takes of what is hard does not depend on history.
     let demands: Vec<_> = plan.jobs.iter().map(|job| submit::demand(job, None, false)).collect();
-    begin::check_cards(plan, &demands, &begin::settle(plan, &options::LimitArgs::default()))
+    begin::check_demands(plan, &demands, &begin::settle(plan, &options::LimitArgs::default()))
 }
 
 /// Runs what the options ask for. Returns the exit code.

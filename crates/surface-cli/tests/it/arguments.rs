@@ -83,3 +83,21 @@ fn options_of_a_single_command_are_refused_with_a_file() {
         assert!(text(&output.stderr).contains("is for a single command"), "{option}");
     }
 }
+
+#[test]
+fn a_demand_that_never_fits_is_refused_by_check_and_run_before_a_run_exists() {
+    let site = Site::new("[resources]\ncpu = 2\nlicence = 1\n[job.a]\nrun = 'true'\nlicence = 2\n");
+    for command in ["check jobs.toml", "run jobs.toml", "run jobs.toml --dry-run"] {
+        let output = site.bursar(command);
+        assert_code(&output, 3);
+        assert!(text(&output.stderr).contains("licence"), "{command}: {}", text(&output.stderr));
+    }
+    let file = site.path("wide.toml");
+    std::fs::write(file, "[job.b]\nrun = 'true'\ncpu = 1000000\n").unwrap();
+    for command in ["check wide.toml", "run wide.toml"] {
+        let output = site.bursar(command);
+        assert_code(&output, 3);
+        assert!(text(&output.stderr).contains("wants 1000000 CPU slots"), "{command}: {}", text(&output.stderr));
+    }
+    assert!(!text(&site.bursar("ps --all").stdout).contains("r-"), "no run was made");
+}
