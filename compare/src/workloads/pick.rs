@@ -52,7 +52,8 @@ struct Peer {
 
 impl Peer {
     fn new(count: u32) -> Self {
-        let entities: Vec<_> = (0..count).map(|entity| (weight(entity), 0, weight(entity).virtual_length(SLICE))).collect();
+        let entities: Vec<_> =
+            (0..count).map(|entity| (weight(entity), 0, weight(entity).virtual_length(SLICE))).collect();
         let weight = entities.iter().map(|(weight, ..)| i128::from(weight.get())).sum();
         Peer { entities, sum: 0, weight }
     }
