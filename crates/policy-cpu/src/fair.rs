@@ -217,6 +217,11 @@ impl FairCore {
     /// Charges the entity that runs. Returns whether its slice is served, and it asked for the next.
     pub(crate) fn charge(&mut self, state: &mut FairState, ran: Nanos) -> bool {
         debug_assert!(self.current.is_some());
+        self.advance(state, ran)
+    }
+
+    /// Advances the runtime of an entity that is in, and its deadline if that is reached; whether it was.
+    fn advance(&mut self, state: &mut FairState, ran: Nanos) -> bool {
         let advance = state.weight.virtual_length(ran);
         state.runtime = state.runtime.plus(advance);
         self.sum += i128::from(state.weight.get()) * i128::from(advance);
@@ -225,6 +230,16 @@ impl FairCore {
             state.deadline = state.runtime.plus(state.weight.virtual_length(state.slice));
         }
         served
+    }
+
+    /// Charges an entity that is in for time it had elsewhere, whether it runs or waits here. Nothing happens to one that is not in.
+    pub(crate) fn charge_elsewhere(&mut self, pool: &mut Pool, entity: u32, state: &mut FairState, ran: Nanos) {
+        if self.current == Some(entity) {
+            self.charge(state, ran);
+        } else if self.tree.remove(pool, entity) {
+            self.advance(state, ran);
+            self.tree.insert(pool, entity, state.deadline, state.runtime);
+        }
     }
 
     /// Lets the entity that runs wait again.

@@ -3,6 +3,7 @@
 //! Room: interface.
 //!
 //! - **Fair shares**: [`FairQueue`], EEVDF over entities with weights and slices.
+//! - **Shares of shares**: [`ShareTree`], the same over groups inside groups, for several CPUs.
 //! - **Reserved time**: [`Refills`], a sporadic server; [`ContextSpec`], budget, period and deadline as something that can be bound, lent with a call, and revoked.
 //! - **A whole machine**: [`Scheduler`], per-CPU queues of three classes (reserved by earliest deadline, fair, idle), wakes, migration and stealing, calls that take a
 //!   context along, isolation leases, accounts.
@@ -47,6 +48,7 @@ mod ids;
 mod lease;
 mod refills;
 mod scheduler;
+mod shares;
 mod thread;
 mod time;
 mod tree;
@@ -61,5 +63,6 @@ pub use refills::{REFILLS_MAX, Refill, Refills};
 pub use scheduler::{
     CALL_DEPTH_MAX, CallError, Capacity, Dispatch, Handoff, Interrupt, Notice, Refused, STEAL_LOOKS, Scheduler, Wake,
 };
+pub use shares::{DEPTH_MAX, GroupIndex, ShareError, ShareTree};
 pub use thread::{Class, Latency, Location, Process, ProcessId, Thread, ThreadId, ThreadSpec};
 pub use time::{CHARGE_MAX, Nanos, VirtualTime, Weight};

@@ -139,6 +139,20 @@ impl Pool {
         Pool { nodes, free: 0, leaf_of: vec![NONE; entities as usize] }
     }
 
+    /// Makes room for entities numbered below `entities`, in so many trees. Allocates; what is in stays in.
+    pub(crate) fn grow(&mut self, entities: u32, trees: u32) {
+        let larger = Pool::with_capacity(entities, trees);
+        let old = self.nodes.len() as u32;
+        self.leaf_of.resize(entities.max(self.leaf_of.len() as u32) as usize, NONE);
+        if larger.nodes.len() <= self.nodes.len() {
+            return;
+        }
+        self.nodes.extend_from_slice(&larger.nodes[self.nodes.len()..]); // each names the next as free
+        let last = self.nodes.len() - 1;
+        self.nodes[last].parent = self.free;
+        self.free = old;
+    }
+
     /// Whether an entity is in a tree.
     pub(crate) fn contains(&self, entity: u32) -> bool {
         self.leaf_of[entity as usize] != NONE
