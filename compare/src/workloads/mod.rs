@@ -17,11 +17,13 @@ mod pick;
 mod pingpong;
 mod reach;
 mod scale;
+mod shares;
 mod skynet;
 mod spawn;
 mod steal;
 mod stream;
 mod switch;
+mod turns;
 mod yields;
 
 use crate::Failure;
@@ -53,6 +55,8 @@ pub const ALL: &[Workload] = &[
     Workload { name: park_futures::NAME, about: "memory of 1 M parked futures", run: park_futures::run },
     Workload { name: steal::NAME, about: "publish to start on an idle worker", run: steal::run },
     Workload { name: scale::NAME, about: "2 workers over 1, CPU-bound", run: scale::run },
+    Workload { name: shares::NAME, about: "groups of tasks with weights: how far from their shares", run: shares::run },
+    Workload { name: turns::NAME, about: "100 tasks of 20 µs turns: most over least", run: turns::run },
     Workload { name: pick::NAME, about: "EEVDF: choose of n and queue again", run: pick::run },
     Workload { name: budgets::NAME, about: "spawn with budgets and capabilities", run: budgets::run },
     Workload { name: budgeted::NAME, about: "tight loops with yield checks", run: budgeted::run },
@@ -101,7 +105,7 @@ mod tests {
         assert_eq!(
             error,
             "no workload is called `yeild`; there are: switch yield spawn skynet fib pingpong \
-             stream park-fibers park-futures steal scale pick budgets budgeted dag jobs reach flow-chain \
+             stream park-fibers park-futures steal scale shares turns pick budgets budgeted dag jobs reach flow-chain \
              flow-parallel flow-fan flow-control flow-memory"
         );
     }

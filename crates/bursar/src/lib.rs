@@ -503,6 +503,7 @@ pub mod actor;
 mod bridge;
 pub mod budget;
 pub mod capability;
+pub mod cpu;
 pub mod determinism;
 #[cfg(feature = "flow")]
 pub mod flow;

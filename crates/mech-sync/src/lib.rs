@@ -16,6 +16,7 @@
 //! | [`spin`] | a spin lock for a few instructions |
 //! | [`batch_claim`] | a batch of work that one thread does in order, until another takes the rest back |
 //! | [`permit_cache`] | permits that are used again, and given back when many are spare |
+//! | [`ticks`] | time that is cheap to read, to charge what ran |
 //! | [`arming`] | the watchdog is armed while any worker runs |
 
 pub mod arming;
@@ -30,6 +31,7 @@ pub mod permit_cache;
 pub mod ring;
 pub mod spin;
 mod sync;
+pub mod ticks;
 pub mod waiter;
 
 pub use arming::{Arming, Awake};

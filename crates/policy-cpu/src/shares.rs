@@ -138,7 +138,13 @@ impl ShareTree {
     }
 
     /// Adds a group with a number that is free, inside another. Its own work sleeps.
-    pub fn add(&mut self, group: GroupIndex, parent: GroupIndex, weight: Weight, slice: Nanos) -> Result<(), ShareError> {
+    pub fn add(
+        &mut self,
+        group: GroupIndex,
+        parent: GroupIndex,
+        weight: Weight,
+        slice: Nanos,
+    ) -> Result<(), ShareError> {
         let limit = self.capacity();
         if group >= limit || parent >= limit {
             return Err(ShareError::Full { limit });
@@ -166,11 +172,17 @@ impl ShareTree {
         self.groups.get(group as usize).is_some_and(|group| group.is_used)
     }
 
-    /// Removes a group in which nothing is runnable. Groups inside it have to be removed before.
+    /// Removes a group and those inside it. Looks at every group.
     pub fn remove(&mut self, group: GroupIndex) {
+        assert!(group != Self::ROOT, "the root stays");
+        for child in 1..self.capacity() {
+            if self.contains(child) && self.groups[child as usize].parent == group {
+                self.remove(child); // as deep as groups are
+            }
+        }
         self.sleep(group);
         let gone = &mut self.groups[group as usize];
-        assert!(group != Self::ROOT && gone.inside.is_empty(), "a group with runnable groups inside stays");
+        debug_assert!(gone.inside.is_empty(), "a group was removed with something runnable inside");
         gone.is_used = false;
     }
 
@@ -465,10 +477,7 @@ mod tests {
                     5 if tree.contains(group) => tree.charge_elsewhere(group, u64::from(below(2_000_000))),
                     _ => {}
                 }
-                let has_children = |of: u32| {
-                    (1..tree.capacity()).any(|child| tree.contains(child) && tree.groups[child as usize].parent == of)
-                };
-                if below(20) == 0 && group != 0 && tree.contains(group) && !has_children(group) {
+                if below(20) == 0 && group != 0 && tree.contains(group) {
                     tree.remove(group);
                 }
             }

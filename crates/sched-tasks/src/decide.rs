@@ -8,7 +8,7 @@
 //!
 //! # Why they hold
 //! Started tasks run in arrival order. One that yielded has a mark in the deque: all unstarted tasks older than the
-//! mark go first, oldest first. Tasks that were woken behind it do not wait as long: of [`AHEAD`] choices one is for
+//! mark go first, oldest first, and so do those of other workers. Tasks that were woken behind it do not wait as long: of [`AHEAD`] choices one is for
 //! the unstarted tasks, the others for them. A worker with only unstarted tasks takes the newest, for its warm caches.
 //! High priority goes before, low priority after everything. But every [`GLOBAL_QUEUE_INTERVAL`]th choice belongs to
 //! what is otherwise postponed: the shared queue, the oldest unstarted task, the first started one, low priority, and
@@ -39,6 +39,8 @@ pub trait View {
     fn injected(&self) -> bool;
     /// A task of low priority waits for any worker.
     fn low(&self) -> bool;
+    /// It is time to look whether other workers have unstarted tasks, and they do.
+    fn goes_behind_others(&self, tick: u32) -> bool;
     /// Another worker has unstarted tasks, and this one may take them.
     fn elsewhere(&self) -> bool;
 }
@@ -48,6 +50,8 @@ pub trait View {
 pub struct FirstReady {
     /// All unstarted tasks that were there before it have been taken.
     pub is_next: bool,
+    /// It was not woken, but let others go first.
+    pub yielded: bool,
 }
 
 /// Where the next task comes from.
@@ -88,9 +92,10 @@ pub fn choose(tick: u32, view: &impl View) -> Choice {
         return Choice::High;
     }
     match view.ready() {
-        Some(FirstReady { is_next: true }) => Choice::Ready,
-        Some(FirstReady { is_next: false }) if tick.is_multiple_of(AHEAD) => Choice::Oldest,
-        Some(FirstReady { is_next: false }) => Choice::Ahead,
+        Some(FirstReady { is_next: true, yielded: true }) if view.goes_behind_others(tick) => Choice::Elsewhere,
+        Some(FirstReady { is_next: true, .. }) => Choice::Ready,
+        Some(FirstReady { is_next: false, .. }) if tick.is_multiple_of(AHEAD) => Choice::Oldest,
+        Some(FirstReady { is_next: false, .. }) => Choice::Ahead,
         None if view.unstarted() => Choice::Newest,
         None if view.injected() => Choice::Injected,
         None => Choice::Search,
@@ -187,6 +192,9 @@ mod tests {
         fn low(&self) -> bool {
             self.low
         }
+        fn goes_behind_others(&self, _: u32) -> bool {
+            self.elsewhere
+        }
         fn elsewhere(&self) -> bool {
             self.elsewhere
         }
@@ -194,8 +202,8 @@ mod tests {
 
     const NOTHING: Seen =
         Seen { high: false, ready: None, unstarted: false, injected: false, low: false, elsewhere: false };
-    const FIRST: Option<FirstReady> = Some(FirstReady { is_next: true });
-    const BEHIND_OLDER: Option<FirstReady> = Some(FirstReady { is_next: false });
+    const FIRST: Option<FirstReady> = Some(FirstReady { is_next: true, yielded: false });
+    const BEHIND_OLDER: Option<FirstReady> = Some(FirstReady { is_next: false, yielded: true });
 
     #[test]
     fn a_task_that_yielded_waits_for_the_older_unstarted_ones() {
@@ -203,6 +211,14 @@ mod tests {
         assert!((1..GLOBAL_QUEUE_INTERVAL).all(|tick| matches!(chosen(tick), Choice::Oldest | Choice::Ahead)));
         assert!((1..GLOBAL_QUEUE_INTERVAL).any(|tick| chosen(tick) == Choice::Oldest));
         assert_eq!(choose(1, &Seen { ready: FIRST, unstarted: true, ..NOTHING }), Choice::Ready);
+    }
+
+    #[test]
+    fn a_task_that_yielded_goes_behind_the_unstarted_tasks_of_others_and_a_woken_one_does_not() {
+        let yielded = Some(FirstReady { is_next: true, yielded: true });
+        assert_eq!(choose(1, &Seen { ready: yielded, elsewhere: true, ..NOTHING }), Choice::Elsewhere);
+        assert_eq!(choose(1, &Seen { ready: yielded, ..NOTHING }), Choice::Ready);
+        assert_eq!(choose(1, &Seen { ready: FIRST, elsewhere: true, ..NOTHING }), Choice::Ready);
     }
 
     #[test]

@@ -7,10 +7,10 @@
 
 use std::{any::Any, error::Error, fmt, panic::Location, sync::Arc, time::Duration};
 
-use policy_admission::{CapError, Profile};
+use policy_admission::CapError;
 use vocab::{Component, TaskId};
 
-use crate::state::NurseryState;
+use crate::{build_error::BuildError, state::NurseryState};
 
 /// Why a task or a nursery did not succeed.
 ///
@@ -70,6 +70,13 @@ pub enum Reason {
     Failed(Arc<dyn Error + Send + Sync>),
     /// Its nursery was cancelled.
     Cancelled,
+    /// The CPU time of its nursery's context was spent, which cancels it.
+    CpuTimeSpent {
+        /// How much it had in each period.
+        budget: Duration,
+        /// How long a period is.
+        period: Duration,
+    },
     /// Its nursery's deadline passed.
     DeadlineExceeded {
         /// The time it had.
@@ -252,6 +259,7 @@ impl Reason {
             Reason::Panicked { .. } => "Panicked",
             Reason::Failed(_) => "Failed",
             Reason::Cancelled => "Cancelled",
+            Reason::CpuTimeSpent { .. } => "CpuTimeSpent",
             Reason::DeadlineExceeded { .. } => "DeadlineExceeded",
             Reason::StackOverflow { .. } => "StackOverflow",
             Reason::BudgetExhausted { component, .. } => match component {
@@ -292,6 +300,10 @@ impl fmt::Display for Reason {
             Reason::Panicked { message, location: None } => write!(f, "panicked: {message}"),
             Reason::Failed(error) => write!(f, "failed: {error}"),
             Reason::Cancelled => f.write_str("cancelled"),
+            Reason::CpuTimeSpent { budget, period } => write!(
+                f,
+                "its {budget:?} of CPU time in every {period:?} were spent; give the context more, or let it throttle: `on_overrun(Overrun::Throttle)`"
+            ),
             Reason::DeadlineExceeded { after } => {
                 write!(f, "the deadline of {after:?} passed; give the nursery more time or less work")
             }
@@ -529,70 +541,4 @@ impl From<BuildError> for RunError {
     fn from(error: BuildError) -> Self {
         RunError::Build(error)
     }
-}
-
-/// Why a runtime could not be made.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub enum BuildError {
-    /// Not between 1 and 256.
-    Workers {
-        /// How many were asked for.
-        wanted: usize,
-    },
-    /// The stacks could not be reserved as asked for.
-    Stacks(Arc<mech_fiber::StackError>),
-    /// The profile has no scheduler.
-    NoScheduler {
-        /// The profile.
-        profile: Profile,
-    },
-    /// The profile needs everything granted by a ledger, and there is none.
-    NoLedger {
-        /// The profile.
-        profile: Profile,
-    },
-    /// A capability is missing, revoked or used up.
-    NotAllowed(CapError),
-    /// The system would not start a thread.
-    Thread {
-        /// Which worker it was for.
-        worker: usize,
-        /// What the system said.
-        error: Arc<std::io::Error>,
-    },
-}
-
-impl fmt::Display for BuildError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            BuildError::NoScheduler { profile } => {
-                write!(
-                    f,
-                    "the profile {profile} has no scheduler; build with `.profile(Profile::Service)` to have tasks"
-                )
-            }
-            BuildError::NoLedger { profile } => {
-                write!(f, "in the profile {profile} everything is granted by name; build with `.ledger(&ledger)`")
-            }
-            BuildError::NotAllowed(error) => error.fmt(f),
-            BuildError::Workers { wanted } => write!(
-                f,
-                "{wanted} workers wanted, but a runtime has 1 to {}; leave `.workers()` out for one per CPU",
-                crate::MAX_WORKERS
-            ),
-            BuildError::Stacks(error) => f.write_str(&about_stacks(error)),
-            BuildError::Thread { worker, error } => write!(
-                f,
-                "no thread for worker {worker}: {error}; ask for fewer workers or raise the process limit (`ulimit -u`)"
-            ),
-        }
-    }
-}
-
-impl Error for BuildError {}
-
-/// What is wrong with the stacks, in terms of [`crate::Builder`].
-pub(crate) fn about_stacks(error: &mech_fiber::StackError) -> String {
-    error.to_string().replace("`max_stacks`", "`max_fibers`").replace("a second slab", "a second runtime")
 }

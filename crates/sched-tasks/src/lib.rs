@@ -6,11 +6,13 @@ mod alarm;
 mod authority;
 mod block_on;
 mod budget;
+mod build_error;
 mod chance;
 mod channel;
 mod choosing;
 mod confine;
 mod contain;
+mod context;
 mod convert;
 mod deadline;
 pub mod decide;
@@ -52,6 +54,7 @@ mod wait_queue;
 pub use authority::{Authority, Capability};
 pub use block_on::block_on;
 pub use budget::{Answer, CHILD_BUDGET, Exhausted, Pool, Recharge, Settlement};
+pub use build_error::BuildError;
 pub use chance::{Decision, Drawn};
 pub use channel::{
     IntoIter, Iter, Receiver, RecvError, RecvFuture, RecvTimeoutError, SendError, SendFuture, SendTimeoutError, Sender,
@@ -59,14 +62,15 @@ pub use channel::{
 };
 pub use confine::Confinement;
 pub use contain::{Stop, contain};
+pub use context::{Context, Overrun};
 pub use decide::VictimStrategy;
 pub use drive::runtime::{Builder, Runtime};
-pub use error::{BuildError, Reason, RunError, TaskError, TaskLabel};
+pub use error::{Reason, RunError, TaskError, TaskLabel};
 pub use explore::{Explore, Explored, Finding, Outcome, explore};
 pub use free::{checkpoint, current_task, current_worker, is_cancelled, is_seeded, join, run, sleep, yield_now};
 #[doc(hidden)]
 pub use fuel::Fuel;
-pub use kernel::{clock::now, log::Logged, watchdog::Stuck};
+pub use kernel::{clock::now, log::Logged, shares::Share, watchdog::Stuck};
 pub use nursery::Pauser;
 pub use options::{NurseryOptions, OnFailure};
 pub use policy_admission::{

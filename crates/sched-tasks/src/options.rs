@@ -14,7 +14,11 @@ use vocab::Budget;
 use crate::{
     authority::{Authority, Capability},
     budget::{Answer, Exhausted, Handler, Recharge},
+    context::Context,
 };
+
+/// The largest weight.
+pub(crate) const WEIGHT_MAX: u32 = 1_000;
 
 /// What a nursery does when a child fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -42,6 +46,8 @@ pub struct NurseryOptions {
     pub(crate) recharge: Option<Recharge>,
     pub(crate) on_exhausted: Option<Handler>,
     pub(crate) authority: Authority,
+    pub(crate) weight: Option<u32>,
+    pub(crate) context: Option<Context>,
     /// Its owner is a supervisor, which acts for the nursery it was started in.
     pub(crate) supervises: bool,
 }
@@ -146,6 +152,53 @@ impl NurseryOptions {
         self
     }
 
+    /// Makes its tasks a group with a share of CPU time of its own: `weight` times that of the tasks which are in no group, 1 to 1,000. Groups share the workers by their weights,
+    /// however many tasks each of them has; a group that has nothing to run leaves its share to the others.
+    ///
+    /// Inside a nursery that has a weight this divides what that one has: no task gets more by opening nurseries. Groups are seven levels deep at most; deeper ones are part of the
+    /// one around them. Only workers are shared so: threads of [`unblock`](crate::unblock) and of thread tasks are scheduled by the system.
+    ///
+    /// ```
+    /// use bursar::{NurseryOptions, Runtime, nursery, nursery_with, yield_now};
+    ///
+    /// let runtime = Runtime::builder().workers(1).build()?;
+    /// let loops = std::sync::atomic::AtomicU32::new(0);
+    /// runtime.run(|| {
+    ///     nursery(|n| {
+    ///         n.spawn(|| nursery_with(NurseryOptions::new().name("small").weight(1), |n| n.spawn(|| yield_now()).join()));
+    ///         n.spawn(|| nursery_with(NurseryOptions::new().name("large").weight(4), |n| n.spawn(|| yield_now()).join()));
+    ///         Ok(())
+    ///     })
+    /// })??;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn weight(mut self, weight: u32) -> Self {
+        self.weight = Some(weight.clamp(1, WEIGHT_MAX));
+        self
+    }
+
+    /// Gives its tasks so much CPU time in each period, all of them together, and no more. They are a group, as with a [`weight`](Self::weight).
+    ///
+    /// Outside of groups the time is reserved: while some is left, its tasks go before all that have no context, the earliest deadline first. So it has to be admitted: the nursery does not open if the
+    /// workers cannot promise that much. Inside a group it is a limit only, and nothing is promised: no tenant reserves time by itself.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use bursar::{NurseryOptions, cpu::Context, nursery_with};
+    ///
+    /// let control = Context::budget(Duration::from_micros(500)).period(Duration::from_millis(10));
+    /// nursery_with(NurseryOptions::new().name("control").context(control), |n| n.spawn(|| ()).join())?;
+    ///
+    /// let too_much = Context::budget(Duration::from_secs(1)).period(Duration::from_secs(1));
+    /// let refused = nursery_with(NurseryOptions::new().name("greedy").context(too_much), |_| Ok(())).unwrap_err();
+    /// assert!(refused.to_string().contains("greedy: its tasks needs 1 s in every 1 s"), "{refused}");
+    /// # Ok::<(), bursar::TaskError>(())
+    /// ```
+    pub fn context(mut self, context: Context) -> Self {
+        self.context = Some(context);
+        self
+    }
+
     /// Gives its tasks a capability: to spawn (`Cap<CapSpawn>`: so many at a time, each with so much to spend), to recharge themselves (`Cap<CapBudget>`), to open
     /// channels (`Cap<CapChannel>`). What is not given they have from the nursery around it.
     ///
@@ -190,6 +243,8 @@ impl fmt::Debug for NurseryOptions {
             .field("task_budget", &self.task_budget)
             .field("period", &self.period)
             .field("recharge", &self.recharge)
+            .field("weight", &self.weight)
+            .field("context", &self.context)
             .finish_non_exhaustive()
     }
 }

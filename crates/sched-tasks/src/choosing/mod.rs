@@ -6,6 +6,7 @@
 //! Whatever was counted for a nursery is reported before something else than its tasks goes on.
 
 mod requeue;
+mod shares;
 mod steal;
 mod stepwise;
 mod view;
@@ -30,7 +31,13 @@ impl Worker {
     /// What to run next, of what is here or can be had. Whatever was counted for a nursery is reported before something else than its tasks goes on.
     #[inline]
     pub(crate) fn next(&self) -> Option<Next> {
-        if self.watched { self.next_watched() } else { self.next_unwatched::<false>() }
+        if self.shared.goes_long_way() { self.next_long_way() } else { self.next_unwatched::<false>() }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn next_long_way(&self) -> Option<Next> {
+        if self.watched { self.next_watched() } else { self.next_shared::<false>() }
     }
 
     #[inline]
@@ -47,7 +54,7 @@ impl Worker {
 
     /// What to run next, of what is here.
     #[inline]
-    fn next_here<const LOG: bool>(&self) -> Option<Next> {
+    pub(super) fn next_here<const LOG: bool>(&self) -> Option<Next> {
         self.take_in_any();
         loop {
             let tick = self.tick.get().wrapping_add(1);

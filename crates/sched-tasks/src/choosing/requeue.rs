@@ -12,6 +12,10 @@ impl Worker {
 
     /// A future was woken while it ran: it goes to the back of the line, or to a worker that has none.
     pub(crate) fn requeue(&self, runnable: RunnableRef) {
+        let runnable = match self.requeued_in_group(runnable, true) {
+            Some(runnable) => runnable,
+            None => return,
+        };
         if self.shared.idle.any_sleeper() {
             self.shared.inject(&self.shared.injected, runnable);
         } else {
@@ -20,8 +24,17 @@ impl Worker {
         }
     }
 
+    /// Gives back a future that is in no group.
+    fn requeued_in_group(&self, future: RunnableRef, yielded: bool) -> Option<RunnableRef> {
+        if self.shared.has_groups() { self.requeue_in_group(future, yielded).err() } else { Some(future) }
+    }
+
     /// The same for one whose turn was over: as a fiber, it waits for those that are ready only. Another worker gets it if that one has nothing and this one has more.
     pub(crate) fn requeue_turn(&self, runnable: RunnableRef) {
+        let runnable = match self.requeued_in_group(runnable, false) {
+            Some(runnable) => runnable,
+            None => return,
+        };
         if self.has_other_work() && self.shared.idle.any_sleeper() {
             self.shared.inject(&self.shared.injected, runnable);
         } else {

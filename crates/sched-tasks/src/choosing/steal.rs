@@ -1,6 +1,10 @@
 //! Stealing: from other workers, in the order that the strategy says, then from the queue of low priority.
 //!
 //! Room: driver. Knows the queues of other workers; knows nothing of sleep.
+//!
+//! # Invariant
+//! A task that yields goes behind tasks that have not started, also behind those of other workers: it looks there at every yield while there are some, else after 2, 4, … yields,
+//! at least after [`LOOK_MAX`]. So tasks that one worker spawned and that take turns are spread over all workers before they are pinned.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -12,17 +16,80 @@ use crate::{
     stats,
 };
 
+/// So many yields go by at most before a worker looks at the unstarted tasks of others.
+const LOOK_MAX: u32 = 8;
+
+/// So many unstarted tasks of others a round of looks is for, and so many turns of its own tasks come between two rounds, at most.
+const LOOKS_MOST: usize = 1 << 16;
+const READY_MOST: u32 = 1 << 16;
+
 impl Worker {
+    /// Whether a task that yields has to look further than the fibers that are ready: elsewhere, or at what is put off.
+    #[inline(always)]
+    pub(crate) fn is_look_due(&self, tick: u32) -> bool {
+        self.look_at.get().wrapping_sub(tick) as i32 <= 0
+    }
+
+    /// Whether a task that yielded goes behind unstarted tasks of other workers: those that are there when a round of looks begins, one at each look. After a round all that are
+    /// ready here have their turns: what others get in again and again, as futures do that are woken, keeps none of them waiting. Those of its own go first anyway.
+    pub(crate) fn goes_behind_others(&self, tick: u32) -> bool {
+        if !self.is_look_due(tick) {
+            return false;
+        }
+        let goes_behind =
+            self.next_look.get().wrapping_sub(tick) as i32 <= 0 && self.deque.is_empty() && self.looks_on(tick);
+        let until_postponed = decide::GLOBAL_QUEUE_INTERVAL - tick % decide::GLOBAL_QUEUE_INTERVAL;
+        let until_look = (self.next_look.get().wrapping_sub(tick) as i32).max(1) as u32;
+        self.look_at.set(tick.wrapping_add(until_look.min(until_postponed)));
+        goes_behind
+    }
+
+    /// A look: whether the round goes on, or another begins. Says when the next look is.
+    fn looks_on(&self, tick: u32) -> bool {
+        if self.looks_left.get() == 0 {
+            let may_steal = self.slot().may_steal.load(Relaxed);
+            let others = self.shared.workers.iter().enumerate().filter(|(index, _)| may_steal && *index != self.index);
+            let there: usize = others.map(|(_, worker)| worker.stealer.len()).sum();
+            self.looks_left.set(there.min(LOOKS_MOST) as u32);
+        }
+        let (every, is_behind) = match self.looks_left.get() {
+            0 => ((2 * self.look_every.get()).min(LOOK_MAX), false),
+            1 => ((self.ready.len() as u32).clamp(1, READY_MOST), true),
+            _ => (1, true),
+        };
+        self.looks_left.set(self.looks_left.get().saturating_sub(1));
+        self.look_every.set(if is_behind { 1 } else { every });
+        self.next_look.set(tick.wrapping_add(every));
+        is_behind
+    }
+
     /// Steals from the others, then looks at what has low priority.
     pub(crate) fn steal(&self) -> Option<RunnableRef> {
+        let stolen = self.steal_unstarted();
+        if stolen.is_some() {
+            self.look_every.set(1); // there may be more: see `goes_behind_others`
+            if self.looks_left.get() == 0 && self.ready.is_empty() {
+                self.next_look.set(self.tick.get());
+                self.look_at.set(self.tick.get());
+            }
+            return stolen;
+        }
+        let low = self.shared.low.pop_batch(0, |_| {})?;
+        stats::add(&self.slot().counters.shared_pops, 1);
+        if self.watched {
+            self.log(Choice::Low, None, Some(low.id()));
+        }
+        Some(low)
+    }
+
+    /// Steals from the others.
+    fn steal_unstarted(&self) -> Option<RunnableRef> {
         let workers = &self.shared.workers;
         let may_steal = workers.len() > 1 && self.slot().may_steal.load(Relaxed);
         if may_steal && self.stepwise.is_some() {
-            let stolen = self.steal_step();
-            if stolen.is_some() {
-                return stolen;
-            }
-        } else if may_steal {
+            return self.steal_step();
+        }
+        if may_steal {
             let random = self.random();
             for attempt in 0..decide::MAX_STEAL_ATTEMPTS.min(workers.len() - 1) {
                 let victim =
@@ -42,11 +109,6 @@ impl Worker {
                 }
             }
         }
-        let low = self.shared.low.pop_batch(0, |_| {})?;
-        stats::add(&self.slot().counters.shared_pops, 1);
-        if self.watched {
-            self.log(Choice::Low, None, Some(low.id()));
-        }
-        Some(low)
+        None
     }
 }

@@ -19,7 +19,16 @@ impl Worker {
     /// What a fiber finds to go on with: nothing, if its worker goes step by step.
     #[cold]
     pub(crate) fn next_watched(&self) -> Option<Next> {
-        if self.stepwise.is_some() { None } else { self.next_unwatched::<true>() }
+        match self.stepwise {
+            Some(_) => None,
+            None if self.shared.has_groups() => self.next_shared::<true>(),
+            None => self.next_unwatched::<true>(),
+        }
+    }
+
+    /// What a worker of a seeded runtime does next, when it takes a step.
+    pub(crate) fn next_step(&self) -> Option<Next> {
+        if self.shared.has_groups() { self.next_shared::<false>() } else { self.next_unwatched::<false>() }
     }
 
     /// A fiber of a seeded runtime yields: to the other workers as well.

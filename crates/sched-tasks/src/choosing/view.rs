@@ -16,7 +16,7 @@ impl decide::View for Worker {
     #[inline(always)]
     fn ready(&self) -> Option<FirstReady> {
         let first = self.ready.front()?;
-        Some(FirstReady { is_next: self.deque.has_passed(first.mark) })
+        Some(FirstReady { is_next: self.deque.has_passed(first.mark), yielded: first.yielded })
     }
 
     #[inline(always)]
@@ -32,6 +32,11 @@ impl decide::View for Worker {
     #[inline(always)]
     fn low(&self) -> bool {
         !self.shared.low.is_empty()
+    }
+
+    #[inline(always)]
+    fn goes_behind_others(&self, tick: u32) -> bool {
+        Worker::goes_behind_others(self, tick)
     }
 
     fn elsewhere(&self) -> bool {

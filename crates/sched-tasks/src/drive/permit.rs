@@ -9,7 +9,7 @@ use policy_admission::{CapError, Capabilities, ExecutorPermit, Scheduler};
 
 use super::runtime::Builder;
 use crate::{
-    error::BuildError,
+    build_error::BuildError,
     strand::{self, Strand},
 };
 

@@ -22,15 +22,16 @@ use policy_admission::{Cap, CapExecutor, ExecutorPermit, Lease, Ledger, Profile}
 
 use crate::{
     MAX_WORKERS,
+    build_error::BuildError,
     chance::Plan,
     decide::VictimStrategy,
-    error::BuildError,
     kernel::{
         clock::Clock,
         groups::Groups,
         log::{self, Log, Logged},
         seeded::{Options, Seeded},
         shared::{Ended, Shared, WorkerSlot},
+        shares::{Share, Shares},
         strand::DEFAULT_YIELD_INTERVAL,
         task::Runnable,
         watchdog::{Hook, Stuck, Watchdog, Watched},
@@ -366,6 +367,9 @@ impl Builder {
             high: Injector::default(),
             injected: Injector::default(),
             low: Injector::default(),
+            long_way: AtomicBool::new(self.is_seeded || self.log_entries > 0),
+            has_groups: AtomicBool::new(false),
+            shares: Shares::new(workers),
             idle: Idle::new(),
             clock: if self.is_seeded { Clock::stepped() } else { Clock::default() },
             pool: Pool::new(self.blocking_threads),
@@ -445,6 +449,12 @@ impl Runtime {
     /// What the workers have done so far.
     pub fn stats(&self) -> Stats {
         Stats { workers: self.shared.workers.iter().map(|worker| worker.counters.read()).collect() }
+    }
+
+    /// What each group of tasks has had of the workers' time so far, that of the tasks in no group first; see [`NurseryOptions::weight`](crate::NurseryOptions::weight).
+    /// Empty while there is no group: then nothing is measured.
+    pub fn shares(&self) -> Vec<Share> {
+        self.shared.shares_now()
     }
 
     /// The tasks that lately held a worker for too long without a checkpoint, oldest first: the last 64, those that still do among them. See

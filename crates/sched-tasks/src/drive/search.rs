@@ -45,6 +45,7 @@ impl Worker {
             if unchanged
                 && !self.inbox.has_arrivals()
                 && !self.shared.has_work(self.index)
+                && (!self.shared.has_groups() || !self.has_group_work())
                 && !self.shared.is_stopping()
             {
                 stats::add(&self.slot().counters.parks, 1);

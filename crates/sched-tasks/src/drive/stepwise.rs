@@ -37,11 +37,17 @@ impl Worker {
             || self.has_other_work()
             || !self.cleanups.borrow().is_empty()
             || self.shared.has_stealable(self.index)
+            || self.shared.has_groups() && self.shared.shares.has_stealable(self.index)
     }
 
     /// Forgets the last run.
     pub(super) fn begin_run(&self) {
         self.tick.set(0);
+        self.look_at.set(0);
+        self.next_look.set(0);
+        self.looks_left.set(0);
+        self.look_every.set(1);
+        self.shares.borrow_mut().forget_all();
     }
 
     /// Takes a step.
@@ -54,7 +60,7 @@ impl Worker {
         } else {
             self.start_cleanups(worker_strand);
             let found = self.found.take().map(Next::Start);
-            match found.or_else(|| self.next_unwatched::<false>()) {
+            match found.or_else(|| self.next_step()) {
                 Some(Next::Start(runnable)) => {
                     own.task.set(Some(runnable.id()));
                     self.note(What::Started, own.task.get());

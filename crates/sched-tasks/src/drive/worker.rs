@@ -23,7 +23,8 @@ use std::{
 use mech_fiber::{Fiber, Step};
 
 use crate::{
-    error::{Reason, about_stacks},
+    build_error::about_stacks,
+    error::Reason,
     kernel::{
         current,
         name_slot::Name,

@@ -10,7 +10,7 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Condvar, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     thread::JoinHandle,
@@ -19,7 +19,7 @@ use std::{
 
 use mech_sync::{TIMEOUT, WaitToken};
 
-use super::{nursery::NurseryCore, shared::Shared, strand, wake};
+use super::{cpu_server::CpuServer, nursery::NurseryCore, shared::Shared, strand, wake};
 pub(crate) use crate::deadline::later;
 use crate::{error::Reason, trace::nanos};
 
@@ -33,6 +33,8 @@ pub(crate) enum Alarm {
     Interrupt(Weak<NurseryCore>),
     /// The watchdog looks at the workers.
     Look(&'static Shared),
+    /// Time of a context has come back.
+    Refill(Arc<CpuServer>),
 }
 
 /// Names an alarm, to clear it.
@@ -102,6 +104,11 @@ impl Clock {
             None => Instant::now(),
             Some(time) => later(time.base, Duration::from_nanos(time.nanos.load(Relaxed))),
         }
+    }
+
+    /// The virtual time of a seeded run, in nanoseconds.
+    pub(crate) fn nanos(&self) -> u64 {
+        self.virtual_time().nanos.load(Relaxed)
     }
 
     fn virtual_time(&self) -> &VirtualTime {
@@ -227,6 +234,7 @@ impl Alarm {
                 }
             }
             Alarm::Look(shared) => shared.watchdog.look(shared),
+            Alarm::Refill(server) => server.refill(),
         }
     }
 }

@@ -22,13 +22,16 @@
 
 mod cancel;
 pub(crate) mod clock;
+pub(crate) mod cpu_server;
 pub(crate) mod groups;
+pub(crate) mod local_shares;
 pub(crate) mod locals;
 pub(crate) mod log;
 pub(crate) mod nursery;
 mod pending_ends;
 pub(crate) mod seeded;
 pub(crate) mod shared;
+pub(crate) mod shares;
 pub(crate) mod stepwise;
 pub(crate) mod strand;
 pub(crate) mod thread;

@@ -33,6 +33,7 @@ use super::{
     clock::{Alarm, AlarmKey},
     scope::ScopeRef,
     shared::Shared,
+    shares::Membership,
     wake,
 };
 use crate::{
@@ -86,6 +87,8 @@ pub(crate) struct NurseryCore {
     pub(crate) account: Option<Arc<Account>>,
     /// Whether and how many tasks may be spawned, if there is a limit.
     pub(crate) gate: Option<Gate>,
+    /// The group whose share of CPU time its tasks have, if they are in one.
+    pub(crate) group: Option<Membership>,
     pub(crate) has_alarms: AtomicBool,
     pub(crate) inner: SpinLock<Inner>,
 }
@@ -248,6 +251,12 @@ impl NurseryCore {
     /// What lets tasks in, if there is a limit.
     pub(crate) fn gate(&self) -> Option<&Gate> {
         self.gate.as_ref()
+    }
+
+    /// The group whose share of CPU time its tasks have, if they are in one.
+    #[inline]
+    pub(crate) fn group(&self) -> Option<&Membership> {
+        self.group.as_ref()
     }
 
     /// The nurseries directly inside.

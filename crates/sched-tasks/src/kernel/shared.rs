@@ -19,6 +19,7 @@ use super::{
     groups::Groups,
     log::Log,
     seeded::Seeded,
+    shares::Shares,
     strand,
     task::{Runnable, RunnableRef},
     watchdog::{Watchdog, Watched},
@@ -33,6 +34,10 @@ pub(crate) struct Shared {
     pub(crate) high: Injector<RunnableRef>,
     pub(crate) injected: Injector<RunnableRef>,
     pub(crate) low: Injector<RunnableRef>,
+    /// Workers do not take the short way: their choices are made step by step, or logged, or there are groups.
+    pub(crate) long_way: AtomicBool,
+    pub(crate) has_groups: AtomicBool,
+    pub(crate) shares: Shares,
     pub(crate) idle: Idle,
     pub(crate) clock: Clock,
     pub(crate) pool: Pool,
@@ -116,6 +121,9 @@ impl Shared {
 
     /// The same with a hint.
     pub(crate) fn publish_as(&'static self, priority: Priority, runnable: RunnableRef) {
+        if self.has_groups() {
+            return self.publish_in_group(priority, runnable);
+        }
         match priority {
             Priority::Normal => self.publish(runnable),
             Priority::High => self.inject(&self.high, runnable),
@@ -123,8 +131,56 @@ impl Shared {
         }
     }
 
+    /// The same while there are groups, of which it may be in one.
+    #[cold]
+    #[inline(never)]
+    fn publish_in_group(&'static self, priority: Priority, runnable: RunnableRef) {
+        if runnable.scope().group().is_none() {
+            return match priority {
+                Priority::Normal => self.publish(runnable),
+                Priority::High => self.inject(&self.high, runnable),
+                Priority::Low => self.inject(&self.low, runnable),
+            };
+        }
+        strand::with(|strand| match &strand.worker {
+            Some(worker) if std::ptr::eq(worker.shared, self) => worker.push_long_way(priority, runnable),
+            _ => {
+                self.shares.injected.push((priority, runnable));
+                self.idle.published();
+            }
+        });
+    }
+
+    /// Whether a worker has to look at more than its own queues.
+    #[inline(always)]
+    pub(crate) fn goes_long_way(&self) -> bool {
+        self.long_way.load(Relaxed)
+    }
+
+    /// Whether there are groups of tasks with shares of their own.
+    #[inline(always)]
+    pub(crate) fn has_groups(&self) -> bool {
+        self.has_groups.load(Relaxed)
+    }
+
+    /// The first group is there, or the last is gone. Under the lock of the groups.
+    pub(crate) fn set_groups(&self, has_groups: bool) {
+        let is_watched = self.seeded.is_some() || self.workers.iter().any(|worker| worker.log.is_some());
+        self.has_groups.store(has_groups, Relaxed);
+        self.long_way.store(has_groups || is_watched, Relaxed);
+    }
+
+    /// The time, for charging: in a seeded run that of its clock.
+    pub(crate) fn charging_now(&self) -> u64 {
+        if self.seeded.is_some() { self.clock.nanos() } else { mech_sync::ticks::nanos() }
+    }
+
     pub(crate) fn inject(&self, queue: &Injector<RunnableRef>, runnable: RunnableRef) {
-        queue.push(runnable);
+        if self.has_groups() && runnable.scope().group().is_some() {
+            self.shares.injected.push((Priority::Normal, runnable));
+        } else {
+            queue.push(runnable);
+        }
         self.idle.published();
     }
 
@@ -144,7 +200,13 @@ impl Shared {
 
     /// Whether there is work that any worker may take.
     pub(crate) fn has_work(&self, except: usize) -> bool {
-        !self.high.is_empty() || !self.injected.is_empty() || !self.low.is_empty() || self.has_stealable(except)
+        !self.high.is_empty()
+            || !self.injected.is_empty()
+            || !self.low.is_empty()
+            || self.has_stealable(except)
+            || self.has_groups()
+                && (!self.shares.injected.is_empty()
+                    || self.workers[except].may_steal.load(Relaxed) && self.shares.has_stealable(except))
     }
 
     /// Whether worker `thief` could steal something.

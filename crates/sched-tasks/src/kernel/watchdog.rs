@@ -348,7 +348,24 @@ fn rescue(shared: &Shared, index: usize, moves: impl Fn(usize) -> bool) -> usize
     } else if !stuck.stealer.is_empty() {
         shared.idle.published();
     }
-    share_out(shared, &stuck.yielded)
+    share_out(shared, &stuck.yielded) + share_out_groups(shared, index)
+}
+
+/// The same for futures of groups.
+fn share_out_groups(shared: &Shared, index: usize) -> usize {
+    if !shared.has_groups() {
+        return 0;
+    }
+    let mut moved = 0;
+    for group in shared.shares.all() {
+        let yielded = &group.lines[index].yielded;
+        for _ in 0..yielded.len() {
+            let Some(future) = yielded.pop_oldest() else { break };
+            shared.inject(&shared.injected, future);
+            moved += 1;
+        }
+    }
+    moved
 }
 
 /// Moves what is in a deque now into the shared queue.

@@ -12,11 +12,14 @@ use std::{
 };
 
 use mech_sync::{Deque, Inbox, Waiter};
+use vocab::Priority;
 
 use super::{
     fibers::Fibers,
     local_queue::LocalQueue,
+    local_shares::LocalShares,
     pending_ends::PendingEnds,
+    scope::ScopeRef,
     shared::{Shared, TaskIds, WorkerSlot},
     stepwise::Stepwise,
     strand::Strand,
@@ -60,6 +63,12 @@ pub(crate) struct Worker {
     /// A task that a stopping fiber found and had no fiber for.
     pub(crate) found: Cell<Option<RunnableRef>>,
     pub(crate) tick: Cell<u32>,
+    /// From this tick on a task that yields looks further than the fibers that are ready.
+    pub(crate) look_at: Cell<u32>,
+    /// From this tick on it looks at the unstarted tasks of other workers; how many looks are left of the round, and how many yields go by between two rounds in vain.
+    pub(crate) next_look: Cell<u32>,
+    pub(crate) looks_left: Cell<u32>,
+    pub(crate) look_every: Cell<u32>,
     pub(crate) random: Cell<u64>,
     /// What it owes to a nursery; see `pending_ends.rs`.
     pub(crate) pending_ends: PendingEnds,
@@ -71,6 +80,8 @@ pub(crate) struct Worker {
     pub(crate) cleanups: RefCell<VecDeque<Cleanup>>,
     /// A stack of this thread was left for ever: so must the thread be.
     pub(crate) lost_stacks: Cell<bool>,
+    /// Groups of tasks with shares of their own.
+    pub(crate) shares: RefCell<LocalShares>,
 }
 
 /// The cleanup after an overflow, on a strand of its own.
@@ -81,6 +92,8 @@ pub(crate) struct Ready {
     /// Unstarted tasks older than this go first: all there were, after a yield. A task that was woken waits for none of them: it goes on where it was,
     /// deep in its tree, before the worker opens up another branch.
     pub(crate) mark: isize,
+    /// It goes behind unstarted tasks of other workers, too.
+    pub(crate) yielded: bool,
     pub(crate) what: ReadyWhat,
 }
 
@@ -118,12 +131,17 @@ impl Worker {
             handoff: Cell::new(None),
             found: Cell::new(None),
             tick: Cell::new(0),
+            look_at: Cell::new(0),
+            next_look: Cell::new(0),
+            looks_left: Cell::new(0),
+            look_every: Cell::new(1),
             random: Cell::new(decide::next_random(shared.seed ^ (index as u64) << 32).0),
             pending_ends: PendingEnds::none(),
             stopped_unwinding: Rc::default(),
             looks_closely: Cell::new(false),
             cleanups: RefCell::default(),
             lost_stacks: Cell::new(false),
+            shares: RefCell::new(LocalShares::new()),
         }
     }
 
@@ -142,13 +160,36 @@ impl Worker {
     /// Adds an unstarted task that others may steal.
     #[inline]
     pub(crate) fn push(&self, runnable: RunnableRef) {
+        if self.shared.goes_long_way() {
+            return self.push_long_way(Priority::Normal, runnable);
+        }
+        self.push_here(runnable);
+    }
+
+    #[inline(always)]
+    fn push_here(&self, runnable: RunnableRef) {
         self.deque.push(runnable.into_item());
         self.shared.idle.published();
     }
 
-    /// Takes `item` back if nothing was pushed after it and no other worker took it.
+    /// The same while there may be groups.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn push_long_way(&self, priority: Priority, runnable: RunnableRef) {
+        match self.push_to_group(priority, runnable) {
+            Ok(()) => {}
+            Err(runnable) => self.push_here(runnable),
+        }
+    }
+
+    /// Takes `item`, of a task in `scope`, back if nothing was pushed after it and no other worker took it.
     #[inline]
-    pub(crate) fn pop_if_newest(&self, item: *mut Runnable) -> bool {
+    pub(crate) fn pop_if_newest(&self, item: *mut Runnable, scope: ScopeRef) -> bool {
+        if self.shared.goes_long_way()
+            && let Some(is_taken) = self.pop_from_group(scope.group(), item)
+        {
+            return is_taken;
+        }
         match self.deque.pop() {
             Some(newest) if newest == item => true,
             Some(other) => {
@@ -167,15 +208,31 @@ impl Worker {
 
     #[inline]
     pub(crate) fn enqueue_ready(&self, what: ReadyWhat) {
-        self.ready.push(Ready { mark: self.deque.passed_mark(), what });
+        if self.shared.goes_long_way() && self.is_enqueued_in_group(what, false) {
+            return;
+        }
+        self.ready.push(Ready { mark: self.deque.passed_mark(), yielded: false, what });
         self.watch.count_ready(self.ready.len());
     }
 
     /// One of our fibers yielded.
     #[inline]
     pub(crate) fn enqueue_behind_all(&self, what: ReadyWhat) {
-        self.ready.push(Ready { mark: self.deque.mark(), what });
+        if self.shared.goes_long_way() && self.is_enqueued_in_group(what, true) {
+            return;
+        }
+        self.ready.push(Ready { mark: self.deque.mark(), yielded: true, what });
         self.watch.count_ready(self.ready.len());
+    }
+
+    /// Puts a fiber into the line of its group; false if it is in none. Futures say by themselves which group they are in.
+    #[cold]
+    #[inline(never)]
+    fn is_enqueued_in_group(&self, what: ReadyWhat, yielded: bool) -> bool {
+        match what {
+            ReadyWhat::Fiber(waiter) => self.shared.has_groups() && self.enqueue_in_group(waiter, yielded),
+            ReadyWhat::Future => false,
+        }
     }
 
     /// The next of the worker's random numbers.
@@ -188,6 +245,12 @@ impl Worker {
     /// Whether anything else could run here now.
     #[inline]
     pub(crate) fn has_other_work(&self) -> bool {
+        self.has_own_work() || self.shared.has_groups() && self.has_group_work()
+    }
+
+    /// Whether anything that is in no group could run here now.
+    #[inline]
+    pub(crate) fn has_own_work(&self) -> bool {
         !self.ready.is_empty()
             || !self.deque.is_empty()
             || self.inbox.has_arrivals()

@@ -27,12 +27,15 @@ pub(crate) use crate::kernel::nursery::NurseryCore;
 use crate::{
     authority::Credentials,
     budget::{Account, CHILD_BUDGET, Recharge, Source, Terms},
+    context::Context,
     error::{Reason, TaskError},
     gate::Gate,
     kernel::{
+        cpu_server::CpuServer,
         nursery::{Inner, Owners},
         scope::ScopeRef,
         shared::Shared,
+        shares::{Membership, ShareGroup},
     },
     options::NurseryOptions,
     spending,
@@ -113,10 +116,57 @@ fn account(
     Some(spending::open_account(terms, wanted, source, strand))
 }
 
+/// The group of a nursery that `strand` opens: one of its own if it has a weight or a context, inside that of the task, or that of the task. So no task leaves its group.
+#[inline]
+pub(crate) fn group_of(
+    strand: &Strand,
+    shared: &'static Shared,
+    options: &NurseryOptions,
+) -> Result<Option<Membership>, TaskError> {
+    if options.weight.is_none() && options.context.is_none() && !shared.has_groups() {
+        return Ok(None);
+    }
+    let around = strand.scope.get().filter(|scope| std::ptr::eq(scope.shared(), shared));
+    let around = around.and_then(|scope| scope.group().cloned());
+    if options.weight.is_none() && options.context.is_none() {
+        return Ok(around);
+    }
+    let server = options.context.map(|context| server(shared, &around, context, options)).transpose()?;
+    Ok(Some(ShareGroup::open(shared, around, options.weight.unwrap_or(1), options.name.clone(), server)))
+}
+
+/// The time of a context, which is reserved if it is in no group.
+#[cold]
+fn server(
+    shared: &'static Shared,
+    around: &Option<Membership>,
+    context: Context,
+    options: &NurseryOptions,
+) -> Result<Arc<CpuServer>, TaskError> {
+    let Some(spec) = context.spec() else {
+        return Err(TaskError::msg(format!(
+            "a context of {context} cannot be: it takes 0 < budget <= deadline <= period"
+        )));
+    };
+    let admitted = match around {
+        Some(_) => None,
+        None => {
+            let name = options.name.as_deref().unwrap_or("a nursery");
+            Some(shared.shares.admit(name, spec).map_err(|refused| TaskError::new(Reason::Failed(refused), None))?)
+        }
+    };
+    Ok(CpuServer::new(shared, context, spec, admitted, shared.charging_now()))
+}
+
 impl NurseryCore {
     /// Opens a nursery of `strand`, inside the one it is in.
     #[inline(never)] // it needs a large frame, and only now is known to have room
-    pub(crate) fn open(strand: &Strand, shared: &'static Shared, options: NurseryOptions) -> Arc<Self> {
+    pub(crate) fn open(
+        strand: &Strand,
+        shared: &'static Shared,
+        group: Option<Membership>,
+        options: NurseryOptions,
+    ) -> Arc<Self> {
         let outer = strand.scope.get();
         let core = Self::make(
             strand,
@@ -124,6 +174,7 @@ impl NurseryCore {
             outer,
             shared,
             Limits::of(strand, outer, shared, &options),
+            group,
             options,
         );
         if let Some(outer) = core.outer {
@@ -147,14 +198,18 @@ impl NurseryCore {
         strand: &Strand,
         shared: &'static Shared,
         limits: Limits,
+        group: Option<Membership>,
         options: NurseryOptions,
     ) -> Arc<Self> {
-        let core = Self::make(strand, None, None, shared, limits, options);
+        let core = Self::make(strand, None, None, shared, limits, group, options);
         core.start_deadline();
         core
     }
 
     fn start_deadline(&self) {
+        if self.options.context.is_some() {
+            self.known_to_context();
+        }
         if let Some(after) = self.options.timeout {
             self.set_timeout(after);
         }
@@ -170,6 +225,7 @@ impl NurseryCore {
         outer: Option<ScopeRef>,
         shared: &'static Shared,
         limits: Limits,
+        group: Option<Membership>,
         options: NurseryOptions,
     ) -> Arc<Self> {
         let shielded = strand.shields.get() > 0;
@@ -190,10 +246,19 @@ impl NurseryCore {
             credentials,
             account,
             gate,
+            group,
             has_alarms: AtomicBool::new(false),
             inner: SpinLock::new(Inner::default()),
             options,
         })
+    }
+
+    /// Its context, if it has one of its own, may cancel it.
+    #[cold]
+    fn known_to_context(&self) {
+        if let Some(server) = self.group.as_ref().and_then(|group| group.servers.first()) {
+            server.set_nursery(self.this.clone());
+        }
     }
 
     /// Counts a task that is about to be spawned, or says why it may not be.

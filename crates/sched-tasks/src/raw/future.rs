@@ -102,6 +102,7 @@ where
         refuse: refuse::<F, T>,
         free: release::<F, T>,
         id: task::id,
+        scope: task::scope,
         state: state::<F, T>,
         stack_bytes: if asks_for_stack { Some(stack_bytes_of::<T>) } else { None },
     }

@@ -74,6 +74,7 @@ where
                 refuse: fail::<B, RB>,
                 free: keep,
                 id: id::<B, RB>,
+                scope: scope_of::<B, RB>,
                 state,
                 stack_bytes: Some(stack_bytes::<B, RB>),
             },
@@ -95,7 +96,7 @@ where
             worker.interleave(strand); // nothing else in here asks
         }
         let first = catch_unwind(AssertUnwindSafe(first));
-        if !worker.pop_if_newest(item) {
+        if !worker.pop_if_newest(item, half.scope) {
             wait(strand, &half.completion);
         }
         first
@@ -182,6 +183,13 @@ where
 unsafe fn id<F, T>(this: NonNull<Runnable>) -> TaskId {
     // SAFETY: as in `run`; and the task waits for its half.
     unsafe { this.cast::<Half<F, T>>().as_ref() }.task.id()
+}
+
+/// # Safety
+/// As for [`run`].
+unsafe fn scope_of<F, T>(this: NonNull<Runnable>) -> ScopeRef {
+    // SAFETY: as in `run`; and the task waits for its half.
+    unsafe { this.cast::<Half<F, T>>().as_ref() }.scope
 }
 
 /// # Safety

@@ -70,6 +70,7 @@ where
         refuse: refuse::<F, T>,
         free: free::<F, T>,
         id,
+        scope,
         state,
         stack_bytes: if asks_for_stack { Some(stack_bytes_of::<F, T>) } else { None },
     }
@@ -241,6 +242,13 @@ pub(super) fn asked_stack_bytes(header: &Header, extra: usize) -> usize {
 unsafe fn fail<F, T>(this: NonNull<Runnable>, error: TaskError, strand: &Strand) {
     // SAFETY: as the caller promised.
     unsafe { finish(this.cast::<Front<T>>(), Err(error), strand, free::<F, T>) };
+}
+
+/// # Safety
+/// `this` is a live task, which begins with a [`Header`], and has not ended.
+pub(super) unsafe fn scope(this: NonNull<Runnable>) -> ScopeRef {
+    // SAFETY: as the caller promised.
+    unsafe { this.cast::<Header>().as_ref() }.scope
 }
 
 /// # Safety

@@ -30,7 +30,7 @@ use crate::{
         shared::Shared,
         task::{Details, Identity, RunnableRef},
     },
-    nursery::{Body, Pauser},
+    nursery::{Body, Pauser, group_of},
     options::NurseryOptions,
     raw::{handle::Handle, scope as raw},
     spending::BudgetSupervisor,
@@ -124,7 +124,8 @@ where
                 return Err(seeded.refuse_foreign());
             }
         }
-        let core = NurseryCore::open(strand, shared, options);
+        let group = group_of(strand, shared, &options)?;
+        let core = NurseryCore::open(strand, shared, group, options);
         if let Some(driver) = &strand.driver {
             driver.note_root(&core);
         }

@@ -28,7 +28,7 @@ use crate::{
         shared::Shared,
         task::{Details, Identity},
     },
-    nursery::{Body, Limits, NurseryCore},
+    nursery::{Body, Limits, NurseryCore, group_of},
     options::NurseryOptions,
     raw::owned,
     state::NurseryState,
@@ -109,7 +109,8 @@ impl OwnedNursery {
             };
             shared.check_process()?;
             let limits = limits(strand, shared, &options);
-            let core = NurseryCore::open_apart(strand, shared, limits, options);
+            let group = group_of(strand, shared, &options)?;
+            let core = NurseryCore::open_apart(strand, shared, limits, group, options);
             let group = Arc::new(Group { core, phase: Mutex::new(Phase::Open), was_left: AtomicBool::new(false) });
             shared.groups.add(&group).iter().for_each(|left| left.end(true)); // does not wait
             Ok(Self(Some(group)))

@@ -13,7 +13,7 @@ use crate::{
     decide,
     kernel::{
         strand::Strand,
-        worker::{HOP, Next, Ready, ReadyWhat, STOP, Worker},
+        worker::{HOP, Ready, ReadyWhat, STOP, Worker},
     },
 };
 
@@ -24,9 +24,9 @@ impl Worker {
         let tick = self.tick.get().wrapping_add(1);
         let first = self.ready.front()?;
         let ReadyWhat::Fiber(other) = first.what else { return None };
-        let undisturbed = !self.watched
+        let undisturbed = !self.shared.goes_long_way()
             && !self.looks_closely.get()
-            && !tick.is_multiple_of(decide::GLOBAL_QUEUE_INTERVAL)
+            && !self.is_look_due(tick)
             && !self.inbox.has_arrivals()
             && self.shared.high.is_empty()
             && self.deque.has_passed(first.mark);
@@ -35,7 +35,7 @@ impl Worker {
         }
         self.tick.set(tick);
         self.report();
-        self.ready.rotate(Ready { mark: self.deque.mark(), what: ReadyWhat::Fiber(waiter) });
+        self.ready.rotate(Ready { mark: self.deque.mark(), yielded: true, what: ReadyWhat::Fiber(waiter) });
         Some(HOP + other.tag() as usize)
     }
 
@@ -46,16 +46,10 @@ impl Worker {
             self.enqueue_behind_all(ReadyWhat::Fiber(waiter));
             return Some(self.yield_step());
         }
-        if !self.has_other_work() {
-            // Alone here; but now and then the others are asked: they may compute, and have what `waiter` waits for in their queues.
-            let tick = self.tick.get().wrapping_add(1);
+        let tick = self.tick.get().wrapping_add(1);
+        if !self.shared.has_groups() && !self.has_other_work() && !self.goes_behind_others(tick) {
             self.tick.set(tick);
-            if !tick.is_multiple_of(decide::GLOBAL_QUEUE_INTERVAL) || !self.shared.has_stealable(self.index) {
-                return None;
-            }
-            let stolen = self.steal()?;
-            self.enqueue_behind_all(ReadyWhat::Fiber(waiter));
-            return Some(self.successor(Next::Start(stolen)));
+            return None; // alone here, and the others have nothing that it would go behind
         }
         self.take_in_any(); // they go first
         self.enqueue_behind_all(ReadyWhat::Fiber(waiter));
@@ -66,7 +60,10 @@ impl Worker {
     /// What is to run before `strand` goes on, whose turn is over: those that are ready, and now and then something that is put off.
     fn other_turn(&self, strand: &Strand) -> Option<usize> {
         let tick = self.tick.get().wrapping_add(1);
-        let is_alone = self.ready.is_empty() && !self.inbox.has_arrivals() && self.shared.high.is_empty();
+        let is_alone = !self.shared.goes_long_way()
+            && self.ready.is_empty()
+            && !self.inbox.has_arrivals()
+            && self.shared.high.is_empty();
         if is_alone && self.stepwise.is_none() && !tick.is_multiple_of(decide::GLOBAL_QUEUE_INTERVAL) {
             self.tick.set(tick);
             return None;

@@ -28,6 +28,7 @@ use crate::{
     error::TaskLabel,
     kernel::{
         current::{self, StrandRef},
+        scope::ScopeRef,
         strand::Strand,
         task::Running,
     },
@@ -119,6 +120,14 @@ impl Fibers {
         // SAFETY: null, or introduced; and its fiber has not ended, so it is there.
         let running = unsafe { strand.as_ref() }?.running.get()?;
         Some(running.task().id())
+    }
+
+    /// The nursery of the task that runs on fiber `key`, which has not ended. Also for a fiber that is about to stop.
+    pub(crate) fn base(&self, key: u32) -> Option<ScopeRef> {
+        // SAFETY: as in `task`.
+        let strand = unsafe { (*(*self.0.get()).as_ptr().add(key as usize)).strand.get() };
+        // SAFETY: as in `task`.
+        unsafe { strand.as_ref() }?.base.get()
     }
 
     /// Which tasks wait on these fibers. Only on the worker's own strand.

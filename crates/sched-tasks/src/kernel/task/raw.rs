@@ -38,6 +38,8 @@ pub(crate) struct VTable {
     pub(crate) free: unsafe fn(NonNull<Runnable>),
     /// On behalf of which task it runs.
     pub(crate) id: unsafe fn(NonNull<Runnable>) -> TaskId,
+    /// The nursery it belongs to, if it has not ended.
+    pub(crate) scope: unsafe fn(NonNull<Runnable>) -> ScopeRef,
     /// Where it stands, if it has not ended.
     pub(crate) state: unsafe fn(NonNull<Runnable>) -> TaskState,
     /// How many bytes of stack it needs, if that may be more than usual.
@@ -97,6 +99,17 @@ impl RunnableRef {
     pub(crate) fn id(&self) -> TaskId {
         // SAFETY: it was not run, so it is live.
         unsafe { (self.0.as_ref().vtable.id)(self.0) }
+    }
+
+    /// The nursery it belongs to, which waits for it.
+    pub(crate) fn scope(&self) -> ScopeRef {
+        // SAFETY: it was not run, so it is live and has not ended.
+        unsafe { (self.0.as_ref().vtable.scope)(self.0) }
+    }
+
+    /// Whether it is this item of a deque.
+    pub(crate) fn is_item(&self, item: *mut Runnable) -> bool {
+        self.0.as_ptr() == item
     }
 
     /// Ends it unrun, because of `reason`.

@@ -1,0 +1,447 @@
+//! Which group of tasks has a worker next, and which task of it. Only while there are groups: a runtime without them does not come here.
+//!
+//! Room: driver. Knows queues and the time; who comes first among groups is said by `policy_cpu::ShareTree`, who inside a group by `decide.rs`.
+//!
+//! # Invariants
+//! - Each moment of a worker is charged to one group: the one that had it. What a group had on other workers is charged to it here before it is picked here.
+//! - A group that has the worker keeps it for a slice, or until it has nothing to run, or until one wakes that is owed more.
+//! - While others have unstarted tasks of groups that have nothing here, a worker takes its part of them, at every choice: so groups are spread over the workers before their fibers are pinned. If it
+//!   found none, it looks again after a slice.
+//!
+//! # What cannot be balanced
+//! Started fibers stay on their worker. Groups whose fibers are all on the same worker share that one, whatever they are owed: with `n` such groups each gets at least its share
+//! of one worker. See `groups_that_are_pinned_to_one_worker_share_that_one`.
+
+use std::{collections::VecDeque, sync::atomic::Ordering::Relaxed};
+
+use mech_sync::ticks;
+use policy_cpu::{Nanos, ShareTree};
+use vocab::Priority;
+
+use crate::{
+    decide::{self, Choice, FirstReady},
+    kernel::{
+        cpu_server::Allowance,
+        local_shares::{GroupReady, LocalGroup, LocalShares, Measured},
+        shares::{Lines, SLICE, ShareGroup},
+        task::RunnableRef,
+        worker::{Next, ReadyWhat, Worker},
+    },
+    stats,
+};
+
+/// So many tasks from other threads a worker takes in at a time.
+const TAKEN_IN_MOST: usize = 1024;
+
+/// So many tasks of a group a worker takes from others at a time, for itself to start.
+const PULLED_MOST: usize = 32;
+
+/// So many groups it looks at for that.
+const PULLED_GROUPS: u32 = 4;
+
+/// So often what a group had elsewhere may change the pick before it counts.
+const PICKS_MOST: u32 = 4;
+
+/// An interval that is longer than this was perhaps not all ours.
+const SUSPICIOUS: Nanos = 2 * SLICE;
+
+/// Past so many that yielded a woken fiber is found, while they wait for tasks that have not started.
+const AHEAD_MOST: usize = 64;
+
+/// After so many choices a group looks at unstarted tasks of other workers, if the first in line yielded.
+const LOOK_INTERVAL: u32 = 8;
+
+impl Worker {
+    // ---- choosing ----
+
+    /// What to run next, of what is here or can be had.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn next_shared<const LOG: bool>(&self) -> Option<Next> {
+        let now = self.shared.charging_now();
+        self.take_in_any();
+        self.take_in_groups();
+        if self.shared.shares.has_stealable(self.index) {
+            self.pull(now);
+        }
+        let next = self.next_of_some_group::<LOG>(now);
+        if next.is_some() {
+            return next;
+        }
+        if let Some(stolen) = self.steal_of_groups() {
+            return Some(Next::Start(stolen));
+        }
+        self.report(); // that may make an owner ready
+        let next = self.next_of_some_group::<LOG>(now);
+        if next.is_none() {
+            self.local_shares().since = Nanos::MAX; // nothing runs: the time until something does is charged to none
+        }
+        next
+    }
+
+    fn next_of_some_group<const LOG: bool>(&self, now: Nanos) -> Option<Next> {
+        loop {
+            let group = self.group_at(now)?;
+            let next = match group {
+                ShareTree::ROOT => self.next_here::<LOG>().or_else(|| self.steal().map(Next::Start)),
+                group => self.next_in_group::<LOG>(group),
+            };
+            if next.is_some() {
+                return next;
+            }
+            // It has nothing left here.
+            self.settle(now);
+            self.local_shares().put_to_sleep(group);
+        }
+    }
+
+    /// The group that has the worker: the one that had it, within its slice; else the one that is picked.
+    fn group_at(&self, now: Nanos) -> Option<u32> {
+        {
+            let shares = self.local_shares();
+            if let Some(group) = shares.reserved_current.or(shares.tree.current())
+                && now < shares.until
+                && !shares.preempted
+            {
+                return Some(group);
+            }
+        }
+        self.settle(now);
+        let root_has_work = self.has_own_work() || self.shared.has_stealable(self.index);
+        let mut shares = self.local_shares();
+        if !shares.throttled.is_empty() {
+            shares.release();
+        }
+        if root_has_work {
+            let all = self.shared.shares.root_served.load(Relaxed);
+            if !shares.tree.is_awake(ShareTree::ROOT) {
+                shares.root.news(all);
+            }
+            shares.tree.wake(ShareTree::ROOT);
+        } else {
+            shares.tree.sleep(ShareTree::ROOT);
+        }
+        shares.preempted = false;
+        if let Some(group) = pick_reserved(&mut shares, now) {
+            return Some(group);
+        }
+        for pick in 1.. {
+            shares.tree.put_back();
+            let group = shares.tree.pick()?;
+            let news = match shares.get(group) {
+                Some(local) => {
+                    let all = local.group.served.load(Relaxed);
+                    local.served.news(all)
+                }
+                None => {
+                    let all = self.shared.shares.root_served.load(Relaxed);
+                    shares.root.news(all)
+                }
+            };
+            let allowance = match shares.get(group) {
+                Some(local) if !local.group.servers.is_empty() => local.group.allowance(now),
+                _ => Allowance::Run(Nanos::MAX),
+            };
+            let left = match allowance {
+                Allowance::Run(left) => left,
+                Allowance::Demoted => Nanos::MAX,
+                Allowance::Throttled => {
+                    shares.throttle(group);
+                    continue;
+                }
+            };
+            if news == 0 || pick >= PICKS_MOST {
+                begin_measuring(&mut shares, now);
+                shares.since = now;
+                shares.until = now.saturating_add(shares.tree.slice_left().max(1).min(left));
+                return Some(group);
+            }
+            shares.tree.put_back();
+            shares.tree.charge_elsewhere(group, news);
+        }
+        None
+    }
+
+    /// Charges what ran since the last time to the group that had the worker.
+    fn settle(&self, now: Nanos) {
+        let mut shares = self.local_shares();
+        let mut ran = now.saturating_sub(shares.since);
+        if ran > SUSPICIOUS && self.stepwise.is_none() {
+            ran = on_cpu(&mut shares.measured, now, ran);
+        }
+        shares.since = now;
+        let reserved = shares.reserved_current;
+        let Some(group) = reserved.or(shares.tree.current()).filter(|_| ran > 0) else { return };
+        if reserved.is_none() {
+            shares.tree.charge(ran);
+        }
+        match shares.get(group) {
+            Some(local) => {
+                local.group.servers.iter().for_each(|server| server.charge(ran));
+                local.served.here += ran;
+                local.group.served.fetch_add(ran, Relaxed);
+            }
+            None => {
+                shares.root.here += ran;
+                self.shared.shares.root_served.fetch_add(ran, Relaxed);
+            }
+        }
+    }
+
+    /// Takes tasks of groups in that other threads spawned or woke.
+    fn take_in_groups(&self) {
+        let shares = &self.shared.shares;
+        if shares.injected.is_empty() {
+            return;
+        }
+        let share = (shares.injected.len() / self.shared.workers.len()).min(TAKEN_IN_MOST);
+        let mut more = Vec::new();
+        let first = shares.injected.pop_batch(share, |task| more.push(task));
+        for (priority, task) in first.into_iter().chain(more) {
+            if let Err(task) = self.push_to_group(priority, task) {
+                unreachable!("{:?} is in no group and was injected as if it were", task.id());
+            }
+        }
+    }
+
+    /// Takes a part of the unstarted tasks of groups that have nothing here. A few groups at a time, in turn.
+    #[cold]
+    fn pull(&self, now: Nanos) {
+        let workers = self.shared.workers.len();
+        if now < self.local_shares().next_pull || !self.slot().may_steal.load(Relaxed) {
+            return;
+        }
+        let mut pulled = false;
+        for _ in 0..PULLED_GROUPS {
+            let turn = {
+                let mut shares = self.local_shares();
+                shares.turn = shares.turn.wrapping_add(1);
+                shares.turn
+            };
+            let Some(group) = self.shared.shares.one_of(turn) else { continue };
+            if group.is_throttled() || self.local_shares().known(&group).has_work(&group.lines[self.index]) {
+                continue;
+            }
+            for step in 1..workers {
+                let victim = (self.index + step) % workers;
+                let there = group.lines[victim].unstarted.len();
+                for _ in 0..there.div_ceil(workers).min(PULLED_MOST) {
+                    let Some(task) = group.steal_from(victim) else { break };
+                    stats::add(&self.slot().counters.stolen, 1);
+                    group.push(self.index, Priority::Normal, task);
+                    self.local_shares().wake(group.number);
+                    pulled = true;
+                }
+            }
+        }
+        if !pulled {
+            self.local_shares().next_pull = now.saturating_add(SLICE);
+        }
+    }
+
+    /// Takes an unstarted task of any group from another worker.
+    fn steal_of_groups(&self) -> Option<RunnableRef> {
+        if !self.shared.shares.has_stealable(self.index) {
+            return None;
+        }
+        let groups = self.shared.shares.all();
+        let group = groups.iter().find_map(|group| Some((group, self.steal_in_group(group)?)));
+        let (group, task) = group?;
+        // It has the worker from now on.
+        let now = self.shared.charging_now();
+        self.settle(now);
+        let mut shares = self.local_shares();
+        shares.known(group);
+        shares.wake(group.number);
+        drop(shares);
+        let _ = self.group_at(now);
+        Some(task)
+    }
+
+    fn steal_in_group(&self, group: &ShareGroup) -> Option<RunnableRef> {
+        let may_steal = self.slot().may_steal.load(Relaxed) && !group.is_throttled();
+        if !may_steal || !self.shared.shares.has_stealable(self.index) {
+            return None;
+        }
+        let workers = self.shared.workers.len();
+        let mut victims = (1..workers).map(|step| (self.index + step) % workers);
+        let (victim, task) = victims.find_map(|victim| Some((victim, group.steal_from(victim)?)))?;
+        stats::add(&self.slot().counters.stolen, 1);
+        if self.watched && self.stepwise.is_none() {
+            self.log(Choice::Elsewhere, Some(victim), Some(task.id()));
+        }
+        Some(task)
+    }
+
+    /// What to run next of a group. None: it has nothing here.
+    fn next_in_group<const LOG: bool>(&self, number: u32) -> Option<Next> {
+        loop {
+            let mut shares = self.local_shares();
+            let local = shares.get(number)?; // else it has ended, and was forgotten
+            let LocalGroup { group, ready, tick, .. } = local;
+            *tick = tick.wrapping_add(1);
+            let ready_before = ready.len();
+            let lines = &group.lines[self.index];
+            let choice = decide::choose(*tick, &GroupView { worker: self, group, lines, ready });
+            let found = match choice {
+                Choice::Ready => pop_ready(ready, lines),
+                Choice::Ahead => pop_ahead(ready, lines).or_else(|| started(group, self, lines.unstarted.pop_oldest())),
+                Choice::Newest => started(group, self, lines.unstarted.pop_newest()),
+                Choice::Oldest => started(group, self, lines.unstarted.pop_oldest()),
+                Choice::High => started(group, self, lines.high.pop_oldest()),
+                Choice::Low => started(group, self, lines.low.pop_oldest()),
+                Choice::Elsewhere => self.steal_in_group(group).map(Next::Start),
+                Choice::Injected | Choice::Search => {
+                    let low = started(group, self, lines.low.pop_oldest());
+                    return low.or_else(|| self.steal_in_group(group).map(Next::Start));
+                }
+            };
+            let popped = ready_before - ready.len();
+            shares.ready -= popped;
+            let ready = self.ready.len() + shares.ready;
+            drop(shares);
+            self.watch.count_ready(ready);
+            if let Some(found) = found {
+                if matches!(found, Next::Resume(_)) {
+                    self.report();
+                }
+                if LOG && choice != Choice::Elsewhere {
+                    self.log_next(choice, &found);
+                }
+                return Some(found);
+            } // else another worker was quicker: look again
+        }
+    }
+}
+
+/// Of the groups with time reserved for them that have something to run here, the one with the earliest deadline. One that has no time left sleeps, or goes on among the others.
+fn pick_reserved(shares: &mut LocalShares, now: Nanos) -> Option<u32> {
+    shares.reserved_current = None;
+    for number in std::mem::take(&mut shares.demoted) {
+        let Some(local) = shares.get(number) else { continue };
+        match local.group.allowance(now) {
+            Allowance::Run(_) if shares.tree.is_awake(number) => {
+                shares.tree.sleep(number);
+                shares.reserved.push(number);
+            }
+            Allowance::Run(_) => {} // it has nothing to run, and is itself again when it has
+            Allowance::Demoted | Allowance::Throttled => shares.demoted.push(number),
+        }
+    }
+    let mut at = 0;
+    let mut first: Option<(Nanos, u32, Nanos)> = None;
+    while let Some(&number) = shares.reserved.get(at) {
+        let group = shares.get(number).map(|local| local.group.clone());
+        match group.as_ref().map(|group| group.allowance(now)) {
+            Some(Allowance::Run(left)) => {
+                let deadline = group.iter().flat_map(|group| &group.servers).map(|server| server.deadline()).min();
+                let deadline = deadline.unwrap_or(Nanos::MAX);
+                if first.is_none_or(|(earliest, ..)| deadline < earliest) {
+                    first = Some((deadline, number, left));
+                }
+                at += 1;
+            }
+            Some(Allowance::Throttled) => shares.throttle(number),
+            Some(Allowance::Demoted) => {
+                shares.reserved.remove(at);
+                shares.demoted.push(number);
+                shares.tree.wake(number);
+            }
+            None => _ = shares.reserved.remove(at),
+        }
+    }
+    let (_, number, left) = first?;
+    shares.tree.put_back();
+    begin_measuring(shares, now);
+    shares.reserved_current = Some(number);
+    shares.since = now;
+    shares.until = now.saturating_add(left.min(SLICE));
+    Some(number)
+}
+
+/// A worker that had nothing to run may have slept: what the system took from it is counted from now on.
+fn begin_measuring(shares: &mut LocalShares, now: Nanos) {
+    if shares.since == Nanos::MAX {
+        shares.measured = Some(Measured { at: now, usage: ticks::thread_usage() });
+    }
+}
+
+/// What of an interval that ended now is charged: not what the system gave to other threads meanwhile. But all of it if the task gave the CPU away by itself, by a call that blocks: it
+/// kept the worker from others.
+#[cold]
+fn on_cpu(measured: &mut Option<Measured>, now: Nanos, ran: Nanos) -> Nanos {
+    let after = Measured { at: now, usage: ticks::thread_usage() };
+    let Some(before) = measured.replace(after).filter(|before| before.usage.blocked == after.usage.blocked) else {
+        return ran;
+    };
+    let (passed, had) = (after.at.saturating_sub(before.at), after.usage.on_cpu.saturating_sub(before.usage.on_cpu));
+    ran.saturating_sub(passed.saturating_sub(had))
+}
+
+fn started(group: &ShareGroup, worker: &Worker, task: Option<RunnableRef>) -> Option<Next> {
+    group.taken(worker.index, task).map(Next::Start)
+}
+
+fn pop_ready(ready: &mut VecDeque<GroupReady>, lines: &Lines) -> Option<Next> {
+    match ready.pop_front()?.what {
+        ReadyWhat::Fiber(waiter) => Some(Next::Resume(waiter)),
+        ReadyWhat::Future => lines.yielded.pop_oldest().map(Next::Start), // else the watchdog took it
+    }
+}
+
+/// The first fiber in line that waits for no unstarted task, past those that do.
+fn pop_ahead(ready: &mut VecDeque<GroupReady>, lines: &Lines) -> Option<Next> {
+    let is_next =
+        |ready: &GroupReady| matches!(ready.what, ReadyWhat::Fiber(_)) && lines.unstarted.has_passed(ready.mark);
+    let place = ready.iter().take(AHEAD_MOST).position(is_next)?;
+    match ready.remove(place)?.what {
+        ReadyWhat::Fiber(waiter) => Some(Next::Resume(waiter)),
+        ReadyWhat::Future => None,
+    }
+}
+
+impl LocalGroup {
+    fn has_work(&self, lines: &Lines) -> bool {
+        !self.ready.is_empty() || lines.has_unstarted()
+    }
+}
+
+/// What a worker sees of one group.
+struct GroupView<'a> {
+    worker: &'a Worker,
+    group: &'a ShareGroup,
+    lines: &'a Lines,
+    ready: &'a VecDeque<GroupReady>,
+}
+
+impl decide::View for GroupView<'_> {
+    fn high(&self) -> bool {
+        !self.lines.high.is_empty()
+    }
+
+    fn ready(&self) -> Option<FirstReady> {
+        let first = self.ready.front()?;
+        Some(FirstReady { is_next: self.lines.unstarted.has_passed(first.mark), yielded: first.yielded })
+    }
+
+    fn unstarted(&self) -> bool {
+        !self.lines.unstarted.is_empty()
+    }
+
+    fn injected(&self) -> bool {
+        false // what came from other threads was taken in before
+    }
+
+    fn low(&self) -> bool {
+        !self.lines.low.is_empty()
+    }
+
+    fn goes_behind_others(&self, tick: u32) -> bool {
+        tick.is_multiple_of(LOOK_INTERVAL) && !self.unstarted() && self.elsewhere()
+    }
+
+    fn elsewhere(&self) -> bool {
+        let others = || self.group.lines.iter().enumerate().filter(|(worker, _)| *worker != self.worker.index);
+        self.worker.slot().may_steal.load(Relaxed) && others().any(|(_, lines)| lines.has_unstarted())
+    }
+}

@@ -1,0 +1,340 @@
+//! Groups of tasks as one worker knows them: which have something to run here, and which of them has the worker.
+//!
+//! Room: state. Knows lines and the tree of shares; how a worker uses them is `choosing/shares.rs`.
+//!
+//! # Invariants
+//! - A group is awake in `tree` if its lines here may have something; it is put to sleep when they are found empty. The root's queues are the worker's own, and it is put to sleep
+//!   or woken before every pick.
+//! - From `since` on the time of this worker has not been charged; before, each moment was charged once, to the group that had the worker.
+
+use std::{
+    cell::RefMut,
+    collections::VecDeque,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
+
+use mech_sync::{Waiter, ticks::Usage};
+use policy_cpu::{Nanos, ShareTree};
+use vocab::Priority;
+
+use super::{
+    shares::{Membership, SLICE, ShareGroup},
+    task::{Runnable, RunnableRef},
+    worker::{ReadyWhat, Worker},
+};
+
+/// What a worker knows of the groups.
+pub(crate) struct LocalShares {
+    pub(crate) tree: ShareTree,
+    /// By number; the root has none.
+    groups: Vec<Option<LocalGroup>>,
+    /// Up to when all was charged.
+    pub(crate) since: Nanos,
+    /// When the slice of what runs is over.
+    pub(crate) until: Nanos,
+    /// Groups with time reserved for them that have something to run here, and which of them has the worker.
+    pub(crate) reserved: Vec<u32>,
+    pub(crate) reserved_current: Option<u32>,
+    /// Those that have none left, and go on among the others.
+    pub(crate) demoted: Vec<u32>,
+    /// Groups that have something here and wait for time.
+    pub(crate) throttled: Vec<u32>,
+    /// Something woke that goes before what runs.
+    pub(crate) preempted: bool,
+    /// What the clock of this worker's thread and the counter said at some moment since which the worker has not slept.
+    pub(crate) measured: Option<Measured>,
+    /// What is known is of this generation of groups.
+    generation: u64,
+    /// How many started tasks of groups could go on here, those that wait for time not counted.
+    pub(crate) ready: usize,
+    /// Groups met since those that ended were forgotten.
+    met: usize,
+    /// Before this it does not look for unstarted tasks of others again.
+    pub(crate) next_pull: Nanos,
+    /// Which group is looked at next for tasks that could start here.
+    pub(crate) turn: u32,
+    /// What the root had here, and what it had elsewhere and was charged for.
+    pub(crate) root: Served,
+}
+
+/// Two clocks at one moment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Measured {
+    pub(crate) at: Nanos,
+    pub(crate) usage: Usage,
+}
+
+/// What of a group's time is known here.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Served {
+    pub(crate) here: Nanos,
+    pub(crate) elsewhere: Nanos,
+}
+
+impl Served {
+    /// What it had elsewhere that is new, of `all`; known from now on.
+    pub(crate) fn news(&mut self, all: Nanos) -> Nanos {
+        let elsewhere = all.saturating_sub(self.here);
+        let news = elsewhere.saturating_sub(self.elsewhere);
+        self.elsewhere = elsewhere;
+        news
+    }
+}
+
+/// A group on one worker.
+pub(crate) struct LocalGroup {
+    pub(crate) group: Arc<ShareGroup>,
+    /// Started tasks that can go on, in the order they became ready.
+    pub(crate) ready: VecDeque<GroupReady>,
+    pub(crate) served: Served,
+    /// Its choices.
+    pub(crate) tick: u32,
+    /// It waits for time.
+    pub(crate) is_throttled: bool,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct GroupReady {
+    /// Unstarted tasks with a smaller number go first.
+    pub(crate) mark: u64,
+    pub(crate) yielded: bool,
+    pub(crate) what: ReadyWhat,
+}
+
+impl LocalShares {
+    pub(crate) fn new() -> Self {
+        Self {
+            tree: ShareTree::with_capacity(8, SLICE),
+            groups: Vec::new(),
+            since: Nanos::MAX,
+            until: 0,
+            reserved: Vec::new(),
+            reserved_current: None,
+            demoted: Vec::new(),
+            throttled: Vec::new(),
+            measured: None,
+            generation: 0,
+            ready: 0,
+            met: 0,
+            next_pull: 0,
+            preempted: false,
+            turn: 0,
+            root: Served::default(),
+        }
+    }
+
+    /// The group of that number, if it is known here.
+    pub(crate) fn get(&mut self, number: u32) -> Option<&mut LocalGroup> {
+        self.groups.get_mut(number as usize)?.as_mut()
+    }
+
+    /// A group, known from now on if it was not. One that had its number before has ended.
+    pub(crate) fn known(&mut self, group: &Arc<ShareGroup>) -> &mut LocalGroup {
+        let place = group.number as usize;
+        if self.groups.len() <= place {
+            self.groups.resize_with(place + 1, || None);
+        }
+        if !self.groups[place].as_ref().is_some_and(|known| Arc::ptr_eq(&known.group, group)) {
+            self.meet(group);
+        }
+        self.groups[place].as_mut().expect("just met")
+    }
+
+    #[cold]
+    fn meet(&mut self, group: &Arc<ShareGroup>) {
+        self.met += 1;
+        if self.met > self.groups.len() {
+            self.met = 0;
+            self.forget_ended();
+        }
+        if let Some(parent) = &group.parent {
+            self.known(parent);
+        }
+        if group.number >= self.tree.capacity() {
+            self.tree.grow((group.number + 1).next_power_of_two());
+        }
+        if self.tree.contains(group.number) {
+            self.tree.remove(group.number);
+        }
+        let added = self.tree.add(group.number, group.parent_number(), group.weight(), SLICE);
+        added.expect("groups are not deeper than trees, and there is room");
+        let local = LocalGroup {
+            group: group.clone(),
+            ready: VecDeque::new(),
+            served: Served::default(),
+            tick: 0,
+            is_throttled: false,
+        };
+        let old = self.groups[group.number as usize].replace(local);
+        debug_assert!(old.is_none_or(|old| old.ready.is_empty()), "a group ended with tasks in its line");
+    }
+
+    /// A group has something to run here.
+    pub(crate) fn wake(&mut self, number: u32) {
+        if self.tree.is_awake(number) || self.reserved.contains(&number) {
+            return;
+        }
+        if let Some(local) = self.get(number) {
+            if local.is_throttled {
+                return; // until it is told that there is time
+            }
+            if !local.group.servers.is_empty() {
+                return self.wake_with_context(number);
+            }
+            // What it had elsewhere while it had nothing here is not held against it: its lag is what it left with.
+            let all = local.group.served.load(Relaxed);
+            local.served.news(all);
+        }
+        self.preempted |= self.tree.wake(number);
+    }
+
+    /// The same for one that has a context, or is inside one that has.
+    #[cold]
+    fn wake_with_context(&mut self, number: u32) {
+        let Some(local) = self.get(number) else { return };
+        let group = local.group.clone();
+        let now = group.now();
+        group.servers.iter().for_each(|server| server.wake(now));
+        local.served.news(group.served.load(Relaxed));
+        if group.is_reserved {
+            self.reserved.push(number);
+            self.preempted = true;
+        } else {
+            self.preempted |= self.tree.wake(number);
+        }
+    }
+
+    /// A group has no time left: it sleeps, and what is ready of it is not counted.
+    pub(crate) fn throttle(&mut self, number: u32) {
+        self.put_to_sleep(number);
+        let Some(local) = self.get(number) else { return };
+        local.is_throttled = true;
+        let ready = local.ready.len();
+        self.ready -= ready;
+        self.throttled.push(number);
+    }
+
+    /// A group has nothing to run here.
+    pub(crate) fn put_to_sleep(&mut self, number: u32) {
+        if self.reserved_current == Some(number) {
+            self.reserved_current = None;
+        }
+        self.reserved.retain(|&other| other != number);
+        if self.tree.contains(number) {
+            self.tree.sleep(number);
+        }
+    }
+
+    /// Whether a group that waited for time here has some.
+    pub(crate) fn has_released(&self) -> bool {
+        let is_released = |number: &u32| match &self.groups[*number as usize] {
+            Some(local) => !local.group.is_throttled(),
+            None => true,
+        };
+        self.throttled.iter().any(is_released)
+    }
+
+    /// Wakes the groups that have time again.
+    pub(crate) fn release(&mut self) {
+        for number in std::mem::take(&mut self.throttled) {
+            let Some(local) = self.get(number) else { continue };
+            if local.group.is_throttled() {
+                self.throttled.push(number);
+                continue;
+            }
+            local.is_throttled = false;
+            let ready = local.ready.len();
+            self.ready += ready;
+            self.wake(number);
+        }
+    }
+
+    /// Gives the memory of groups that have ended back, now and then.
+    fn forget_ended(&mut self) {
+        for place in &mut self.groups {
+            if place.as_ref().is_some_and(|local| local.group.has_ended() && local.ready.is_empty()) {
+                *place = None; // in the tree it sleeps, or is put to sleep when it is picked
+            }
+        }
+    }
+
+    /// Forgets everything: the groups that it knew have ended.
+    pub(crate) fn forget_all(&mut self) {
+        debug_assert!(self.ready == 0, "groups ended with {} tasks in their lines", self.ready);
+        *self = Self { generation: self.generation, ..Self::new() };
+    }
+}
+
+impl Worker {
+    /// What is known here of the groups that there are now.
+    pub(crate) fn local_shares(&self) -> RefMut<'_, LocalShares> {
+        let mut shares = self.shares.borrow_mut();
+        let generation = self.shared.shares.generation.load(Relaxed);
+        if shares.generation != generation {
+            shares.forget_all();
+            shares.generation = generation;
+        }
+        shares
+    }
+
+    /// Adds an unstarted task of a group; gives back one that is in none.
+    #[cold]
+    pub(crate) fn push_to_group(&self, priority: Priority, task: RunnableRef) -> Result<(), RunnableRef> {
+        let scope = task.scope();
+        let Some(group) = scope.group() else { return Err(task) };
+        let mut shares = self.local_shares();
+        shares.known(group);
+        shares.wake(group.number);
+        drop(shares);
+        group.push(self.index, priority, task); // the last use of its nursery: it may end now
+        self.shared.idle.published();
+        Ok(())
+    }
+
+    /// Takes back what was pushed last, if it is that of a group. None: it is in no group.
+    #[cold]
+    pub(crate) fn pop_from_group(&self, group: Option<&Membership>, item: *mut Runnable) -> Option<bool> {
+        group.map(|group| group.pop_if_newest(self.index, item))
+    }
+
+    /// A fiber of a group can go on; false if it is in none.
+    #[cold]
+    pub(crate) fn enqueue_in_group(&self, waiter: &'static Waiter, yielded: bool) -> bool {
+        let Some(scope) = self.fibers.base(waiter.tag()) else { return false };
+        let Some(group) = scope.group() else { return false };
+        self.line_up(group, yielded, ReadyWhat::Fiber(waiter));
+        true
+    }
+
+    /// A future of a group is to be polled again; gives back one that is in none.
+    #[cold]
+    pub(crate) fn requeue_in_group(&self, future: RunnableRef, yielded: bool) -> Result<(), RunnableRef> {
+        let scope = future.scope();
+        let Some(group) = scope.group() else { return Err(future) };
+        self.line_up(group, yielded, ReadyWhat::Future);
+        group.lines[self.index].yielded.push(future); // the last use of its nursery: the watchdog may take it
+        Ok(())
+    }
+
+    fn line_up(&self, group: &Arc<ShareGroup>, yielded: bool, what: ReadyWhat) {
+        let mark = if yielded { group.lines[self.index].unstarted.mark() } else { 0 };
+        let mut shares = self.local_shares();
+        let local = shares.known(group);
+        local.ready.push_back(GroupReady { mark, yielded, what });
+        let counts = usize::from(!local.is_throttled);
+        shares.ready += counts;
+        shares.wake(group.number);
+        let ready = self.ready.len() + shares.ready;
+        drop(shares);
+        self.watch.count_ready(ready);
+    }
+
+    /// Whether something of a group could run here now.
+    #[cold]
+    pub(crate) fn has_group_work(&self) -> bool {
+        !self.shared.shares.injected.is_empty() || self.shared.shares.has_unstarted(|worker| worker == self.index) || {
+            let shares = self.local_shares();
+            shares.ready > 0 || shares.has_released()
+        }
+    }
+}
