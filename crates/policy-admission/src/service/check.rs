@@ -152,7 +152,7 @@ impl PolicySet {
             let Some(spec) = profile.context_spec() else { continue };
             if let Err(why) = admission.admit(&Island::new("policy").task(&*name, spec)) {
                 let concern = Concern::Profile(index, Some("budget"));
-                found.push(Refusal::NotAdmitted { concern, profile: name, why });
+                found.push(Refusal::NotAdmitted { concern, profile: name, why: Box::new(why) });
             }
         }
         found

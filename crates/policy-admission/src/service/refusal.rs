@@ -150,7 +150,7 @@ pub enum Refusal {
         /// The profile.
         profile: Arc<str>,
         /// Why not.
-        why: AdmitError,
+        why: Box<AdmitError>,
     },
 }
 
