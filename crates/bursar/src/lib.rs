@@ -512,6 +512,8 @@ pub mod jobs;
 pub mod mpmc;
 #[cfg(feature = "net")]
 pub mod net;
+#[cfg(feature = "policy")]
+pub mod policy;
 pub mod prelude;
 pub mod runtime;
 pub mod sync;
