@@ -59,9 +59,11 @@ pub fn nanos(text: &str) -> Result<u64, &'static str> {
         "us" | "µs" | "μs" => Some(1_000),
         "ms" => Some(1_000_000),
         "s" | "sec" => Some(1_000_000_000),
+        "m" | "min" => Some(60_000_000_000),
+        "h" => Some(3_600_000_000_000),
         _ => None,
     };
-    let total = duration(text, 1_000_000_000, scale, "its unit is none of ns, us, ms, s")?;
+    let total = duration(text, 1_000_000_000, scale, "its unit is none of ns, us, ms, s, m, h")?;
     u64::try_from(total).ok().filter(|&ns| ns <= MAX_NANOS).ok_or("it is more than an hour")
 }
 
@@ -230,7 +232,7 @@ mod tests {
         ] {
             assert_eq!(nanos(text), Ok(ns), "{text}");
         }
-        for text in ["", "us", "5 m", "-1us", "3601s", "1s2"] {
+        for text in ["", "us", "5 d", "61m", "-1us", "3601s", "1s2"] {
             assert!(nanos(text).is_err(), "{text}");
         }
     }

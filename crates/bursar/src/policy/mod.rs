@@ -38,11 +38,11 @@ pub use client::{PolicyClient, PolicyOptions, PolicyStatus};
 pub use wire::{epoch_line, heartbeat_line};
 
 #[doc(inline)]
-pub use policy_admission::cpu::AdmitError;
+pub use policy_admission::cpu::{AdmitError, Reservation};
 #[doc(inline)]
 pub use policy_admission::service::{
     Because, Concern, CpuDemand, CpuProfile, Epoch, Heard, Hint, Machine, ParseHintError, PolicyHandle, PolicySet,
     Record, Refusal, Reserve, Rule, ServiceState, Subject, Verdict,
 };
 #[doc(inline)]
-pub use policy_cpu::{ContextSpec, CpuSet, Latency, Overrun};
+pub use policy_cpu::{ContextSpec, CpuSet, Endpoint, Latency, Overrun};

@@ -71,7 +71,7 @@ impl Machine {
     }
 
     /// An admission on which nothing is admitted yet.
-    pub fn admission(&self) -> CpuAdmission {
+    fn admission(&self) -> CpuAdmission {
         CpuAdmission::new(self.cpus).housekeeping_permille(self.reserve)
     }
 }

@@ -24,8 +24,6 @@ pub enum Heard {
     Heartbeat,
     /// Bytes that are no message.
     Garbage,
-    /// A connection.
-    Connection,
     /// The end of the connection.
     Disconnection,
     /// Nothing, for a while.
@@ -39,7 +37,6 @@ impl Heard {
             Heard::Proposal => "proposal",
             Heard::Heartbeat => "heartbeat",
             Heard::Garbage => "garbage",
-            Heard::Connection => "connection",
             Heard::Disconnection => "disconnection",
             Heard::Silence => "silence",
         }

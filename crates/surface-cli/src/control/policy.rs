@@ -52,7 +52,7 @@ pub(crate) struct PolicyRecord {
     /// `service`, or the name of a program.
     pub(crate) who: String,
     pub(crate) pid: u32,
-    /// What came: proposal, heartbeat, garbage, connection, disconnection, silence; of the service also file, start, stop.
+    /// What came: proposal, heartbeat, garbage, disconnection, silence; of the service also file, start, stop.
     pub(crate) heard: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) number: Option<u64>,

@@ -59,8 +59,8 @@ mistakes! {
         "[profile.a]\nslice = '1s'"
         => "test.toml:2:9: profile `a`: slice is 1 s, but the limit is 100 ms; write 100 µs to 100 ms";
     a_duration_has_a_unit_that_is_known:
-        "[profile.a]\nslice = '5m'"
-        => "test.toml:2:9: `slice` is '5m', which is not a duration: its unit is none of ns, us, ms, s; write \"300us\", \"5ms\", \"1s\", or a plain number of seconds";
+        "[profile.a]\nslice = '5d'"
+        => "test.toml:2:9: `slice` is '5d', which is not a duration: its unit is none of ns, us, ms, s, m, h; write \"300us\", \"5ms\", \"1s\", or a plain number of seconds";
     a_latency_is_one_of_three_words:
         "[profile.a]\nlatency = 'low'"
         => "test.toml:2:11: `latency` takes \"sensitive\", \"normal\" or \"batch\", not 'low'; write `latency = \"sensitive\"`";
