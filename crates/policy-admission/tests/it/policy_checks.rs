@@ -200,6 +200,12 @@ fn the_first_rule_decides_then_the_name_then_the_default() {
 }
 
 #[test]
+fn a_handle_goes_to_any_thread() {
+    fn goes_anywhere<T: Clone + Send + Sync + 'static>(_: &T) {}
+    goes_anywhere(&PolicyHandle::default());
+}
+
+#[test]
 fn a_fixed_policy_is_checked_too() {
     let mut set = PolicySet::default();
     set.profiles[0].weight = 0;

@@ -86,7 +86,7 @@ fn the_example_is_right_and_explained() {
 fn what_a_machine_cannot_promise_is_explained_and_not_served() {
     let site = site("[profile.a]\nbudget = '9ms'\nperiod = '10ms'\n[profile.b]\nbudget = '9ms'\nperiod = '10ms'\n");
     let explained = says(&site.bursar("policy explain policy.toml --for b --cpus 1"));
-    let why = "admission  refused on a machine of 1 CPUs, 5 % of each kept for housekeeping:\n             policy: b needs 9 ms in every 10 ms; CPU 0 has 500 µs left";
+    let why = "admission  refused on a machine of 1 CPU, 5 % of each kept for housekeeping:\n             policy: b needs 9 ms in every 10 ms; CPU 0 has 500 µs left";
     assert!(explained.contains(why), "{explained}");
     assert!(says(&site.bursar("policy explain policy.toml --for a --cpus 1")).contains("admission  taken on"));
     for command in ["policy check policy.toml --cpus 1", "policy serve policy.toml --socket policy.sock --cpus 1"] {

@@ -190,6 +190,7 @@ impl StandIn {
                     let _ = stream.write_all(b"{\"v\":1,\"ok\":{}}\n").and_then(|()| act(&mut stream));
                     count.fetch_add(1, SeqCst);
                 }
+                ours.lock().unwrap().take(); // the last one that keeps it open
             }
         });
         StandIn { path, stop, served, current, thread: Some(thread) }

@@ -9,6 +9,7 @@ use bursar::policy::{Because, CpuDemand, CpuProfile, Epoch, Hint, Latency, Machi
 use clap::Args;
 use serde::Serialize;
 use surface_policyfile::{Location, PolicyFile};
+use surface_text::amounts::counted;
 use surface_text::clean;
 
 use super::Target;
@@ -133,7 +134,7 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     }
     text.push('\n');
     text.push_str(&numbers(profile));
-    let place = format!("a machine of {} CPUs, 5 % of each kept for housekeeping", machine.cpus());
+    let place = format!("a machine of {}, 5 % of each kept for housekeeping", counted(machine.cpus() as usize, "CPU"));
     let _ = match (&why_not, profile.reserve) {
         (Some(why), _) => writeln!(text, "  admission  refused on {place}:\n             {why}"),
         (None, None) => writeln!(text, "  admission  nothing is reserved, so there is nothing to admit"),

@@ -111,7 +111,7 @@ impl Publisher {
             let PolicyRecord { at_ms, who, pid, verdict, in_force, reason, .. } = record;
             let line = ProgramLine { who, pid, epoch: in_force, verdict, reason, at_ms };
             let programs = &mut lock(&self.state).programs;
-            programs.retain(|program| program.pid != pid);
+            programs.retain(|program| (program.pid, &program.who) != (pid, &line.who));
             programs.push_front(line);
             programs.truncate(PROGRAMS_MAX);
         }
