@@ -29,6 +29,7 @@
 //! | run a graph of heavy jobs within CPU, RAM and VRAM | [`jobs`] |
 //! | pass messages through a graph of nodes, with backpressure | [`flow`] |
 //! | keep things running that fail | [`actor::Supervisor`] |
+//! | follow the profiles of CPU time that an operator writes | `policy`, with the feature of that name |
 //! | choose workers and stacks, and count | [`Runtime::builder`], [`Runtime::stats`] |
 //! | find a bug that depends on the order of things, and keep it | [`explore`], [`Builder::seeded`], [`Trace`](determinism::Trace) |
 //!
@@ -513,6 +514,8 @@ pub mod jobs;
 pub mod mpmc;
 #[cfg(feature = "net")]
 pub mod net;
+#[cfg(feature = "policy")]
+pub mod policy;
 pub mod prelude;
 pub mod runtime;
 pub mod sync;
@@ -534,4 +537,7 @@ mod pages {
     struct Tasks;
     #[doc = include_str!("../../../docs/tenants.md")]
     struct Tenants;
+    #[cfg(feature = "policy")]
+    #[doc = include_str!("../../../docs/policy.md")]
+    struct Policy;
 }

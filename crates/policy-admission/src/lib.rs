@@ -49,6 +49,7 @@ mod node;
 mod permits;
 mod profile;
 mod registry;
+pub mod service;
 mod sync;
 mod terms;
 mod uses;

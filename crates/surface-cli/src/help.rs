@@ -18,6 +18,7 @@ Examples:
   bursar resume r-7f3a             resume it
   bursar report latest             write an HTML report of the newest run
   bursar flow run sensors.toml     run a dataflow graph, and watch it
+  bursar policy serve policy.toml  publish profiles of CPU time to running programs
 
 A run is named by its id (r-7f3a), the beginning of its id, or `latest`. A job is named as in the file \
 (compose, image[8]; in zsh with quotes: 'image[8]'); without a run, it is a job of an active run. \
@@ -144,6 +145,7 @@ Examples:
   bursar help run                  the help of a command
   bursar help jobfile              all keys of job files: meaning, values and defaults
   bursar help flowfile             the same for flow files, with all kinds of nodes
+  bursar help policyfile           the same for policy files
   bursar help jobfile --json       as JSON Schema, for completion and checks in editors
   bursar help jobfile --markdown   as Markdown
   bursar help events               the events of `run --json`, `flow run --json` and sockets";

@@ -23,7 +23,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use commands::{Completions, completions, files, list, logs, man, manual, prune, steer, why};
+use commands::{Completions, completions, files, list, logs, man, manual, policy, prune, steer, why};
 use exit::{Failure, say};
 
 /// Runs jobs of a DAG within CPU, RAM and GPU limits, and dataflow graphs with backpressure.
@@ -41,6 +41,7 @@ struct Cli {
 enum Command {
     Run(Box<run::Options>),
     Flow(flow::Options),
+    Policy(policy::Options),
     /// Show active runs and their jobs
     #[command(after_help = help::PS)]
     Ps(list::Ps),
@@ -119,6 +120,7 @@ fn dispatch(command: &Command) -> Result<ExitCode, Failure> {
         // Its code may be that of a command, so it can be any number.
         Command::Run(options) => return run::run(options).map(ExitCode::from),
         Command::Flow(options) => return flow::run(options).map(ExitCode::from),
+        Command::Policy(options) => return policy::run(options).map(ExitCode::from),
         Command::Ps(options) => list::ps(options),
         Command::Why(options) => why::run(options),
         Command::Pause(selector) => steer::pause(selector),
@@ -154,8 +156,8 @@ mod tests {
     fn every_example_of_the_help_is_understood() {
         let top = Cli::command();
         let mut count = 0;
-        let flow = top.find_subcommand("flow").unwrap();
-        for command in std::iter::once(&top).chain(top.get_subcommands()).chain(flow.get_subcommands()) {
+        let within = ["flow", "policy"].iter().flat_map(|name| top.find_subcommand(name).unwrap().get_subcommands());
+        for command in std::iter::once(&top).chain(top.get_subcommands()).chain(within) {
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             let examples = help.lines().filter_map(|line| line.strip_prefix("  bursar "));
             let mut own = 0;
@@ -178,6 +180,7 @@ mod tests {
             include_str!("../../../README.md"),
             include_str!("../../../docs/jobs.md"),
             include_str!("../../../docs/flow.md"),
+            include_str!("../../../docs/policy.md"),
         ];
         let mut count = 0;
         for line in pages.iter().flat_map(|page| page.lines()) {

@@ -37,6 +37,45 @@ pub const MAX_MB: u64 = 1_000_000_000_000;
 /// # Errors
 /// What is wrong with it, to follow a "because".
 pub fn millis(text: &str) -> Result<u64, &'static str> {
+    let scale = |unit: &str| match unit {
+        "ms" => Some(1),
+        "s" | "sec" => Some(1_000),
+        "m" | "min" => Some(60_000),
+        "h" => Some(3_600_000),
+        "d" => Some(86_400_000),
+        _ => None,
+    };
+    let total = duration(text, 1_000, scale, "its unit is none of ms, s, m, h, d")?;
+    u64::try_from(total).ok().filter(|&ms| ms <= MAX_MILLIS).ok_or("it is more than 36500 days")
+}
+
+/// Nanoseconds of `300us`, `1.5ms`, `2s`, or of a plain number of seconds.
+///
+/// # Errors
+/// What is wrong with it, to follow a "because".
+pub fn nanos(text: &str) -> Result<u64, &'static str> {
+    let scale = |unit: &str| match unit {
+        "ns" => Some(1),
+        "us" | "µs" | "μs" => Some(1_000),
+        "ms" => Some(1_000_000),
+        "s" | "sec" => Some(1_000_000_000),
+        "m" | "min" => Some(60_000_000_000),
+        "h" => Some(3_600_000_000_000),
+        _ => None,
+    };
+    let total = duration(text, 1_000_000_000, scale, "its unit is none of ns, us, ms, s, m, h")?;
+    u64::try_from(total).ok().filter(|&ns| ns <= MAX_NANOS).ok_or("it is more than an hour")
+}
+
+const MAX_NANOS: u64 = 3_600_000_000_000;
+
+/// The sum of numbers with units. A number alone has the unit `plain`.
+fn duration(
+    text: &str,
+    plain: u128,
+    scale: impl Fn(&str) -> Option<u128>,
+    unknown: &'static str,
+) -> Result<u128, &'static str> {
     let mut rest = text.trim();
     let mut total = 0_u128;
     if rest.is_empty() {
@@ -49,20 +88,16 @@ pub fn millis(text: &str) -> Result<u64, &'static str> {
         let tail = tail.trim_start();
         let unit_end = tail.find(|c: char| !c.is_alphabetic()).unwrap_or(tail.len());
         let (unit, tail) = tail.split_at(unit_end);
-        let scale = match unit {
-            "ms" => 1,
-            "s" | "sec" => 1_000,
-            "" if parts == 0 && tail.is_empty() => 1_000,
-            "m" | "min" => 60_000,
-            "h" => 3_600_000,
-            "d" => 86_400_000,
-            _ => return Err("its unit is none of ms, s, m, h, d"),
+        let scale = match scale(unit) {
+            Some(scale) => scale,
+            None if unit.is_empty() && parts == 0 && tail.is_empty() => plain,
+            None => return Err(unknown),
         };
         total = total.saturating_add(scaled(number, scale)?);
         rest = tail.trim_start();
         parts += 1;
     }
-    u64::try_from(total).ok().filter(|&ms| ms <= MAX_MILLIS).ok_or("it is more than 36500 days")
+    Ok(total)
 }
 
 const MAX_MILLIS: u64 = 36_500 * 86_400_000;
@@ -183,6 +218,22 @@ mod tests {
         }
         for text in ["", "m", "5 weeks", "1s2", "-1s", "40000d", "1.s", "s5", "1h 3"] {
             assert!(millis(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn short_durations_are_nanoseconds() {
+        for (text, ns) in [
+            ("300us", 300_000),
+            ("1.5 ms", 1_500_000),
+            ("2s 1ns", 2_000_000_001),
+            ("7 µs", 7_000),
+            ("1", 1_000_000_000),
+        ] {
+            assert_eq!(nanos(text), Ok(ns), "{text}");
+        }
+        for text in ["", "us", "5 d", "61m", "-1us", "3601s", "1s2"] {
+            assert!(nanos(text).is_err(), "{text}");
         }
     }
 

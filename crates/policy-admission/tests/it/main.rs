@@ -7,5 +7,8 @@ mod counting_model;
 mod errors;
 mod handles;
 mod permits;
+mod policy_checks;
+mod policy_model;
+mod policy_receiver;
 mod threads;
 mod uses;

@@ -9,6 +9,7 @@ pub(crate) mod list;
 pub(crate) mod logs;
 pub(crate) mod man;
 pub(crate) mod manual;
+pub(crate) mod policy;
 pub(crate) mod prune;
 pub(crate) mod steer;
 pub(crate) mod why;

@@ -89,8 +89,16 @@ impl Client {
     /// # Errors
     /// If the system refuses.
     pub(crate) fn connect(folder: &Path, of: impl Into<String>) -> io::Result<Option<Client>> {
+        Client::connect_at(&socket::socket_path(folder), of)
+    }
+
+    /// The same, by the path of the socket.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub(crate) fn connect_at(path: &Path, of: impl Into<String>) -> io::Result<Option<Client>> {
         let of = of.into();
-        Ok(socket::connect(folder)?.map(|stream| Client { of, stream: BufReader::new(stream) }))
+        Ok(socket::connect(path)?.map(|stream| Client { of, stream: BufReader::new(stream) }))
     }
 
     /// Sends a request, and waits until it is done and answered.

@@ -118,7 +118,7 @@ impl Controller for RunController {
                 }
             }
             Request::Retry { job } => self.jobs.retry(job)?,
-            Request::Set { .. } | Request::Prometheus | Request::Subscribe => {
+            Request::Set { .. } | Request::Prometheus | Request::Subscribe | Request::Report { .. } => {
                 return Err(Refusal::not_for("a run", "ask a flow"));
             }
         }

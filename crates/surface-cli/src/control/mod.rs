@@ -2,7 +2,7 @@
 //!
 //! Room: surface.
 //!
-//! - `wire.rs`: the protocol and its documentation. `lines.rs`: snapshots of a run or a flow; `event.rs`: events.
+//! - `wire.rs`: the protocol and its documentation. `lines.rs`: snapshots of a run or a flow; `policy.rs`: of a policy service; `event.rs`: events.
 //! - `socket.rs`: the path of the socket, and who may use it; `flows.rs`: where active flows are found.
 //! - `server.rs`: accepts clients; `controller.rs`: how a run answers; `client.rs`: the side of the other commands.
 //!
@@ -15,6 +15,7 @@ mod controller;
 pub(crate) mod event;
 pub(crate) mod flows;
 mod lines;
+mod policy;
 mod server;
 mod socket;
 #[cfg(test)]
@@ -24,7 +25,8 @@ mod wire;
 pub(crate) use self::client::{AskError, Client, Unanswered, is_stopped};
 pub(crate) use self::controller::{Pace, Runner, serve};
 pub(crate) use self::lines::{EdgeLine, FlowLine, JobLine, NodeLine, RunLine, Totals, losses};
-pub(crate) use self::server::{Controller, ServerHandle, open};
+pub(crate) use self::policy::{PolicyLine, PolicyRecord, ProgramLine};
+pub(crate) use self::server::{Controller, ServerHandle, open, open_at, send_line};
 pub(crate) use self::socket::{is_id, remove_stale};
 pub(crate) use self::wire::{Answer, Refusal, Request, Target};
 

@@ -9,7 +9,7 @@
 //! - When [`ServerHandle`] is dropped, the socket is gone, and nothing holds the controller any more.
 //!
 //! # Why they hold
-//! At most [`CLIENTS`] are served, each by a thread of its own that reads lines of bounded length and disconnects a client that sends or reads
+//! At most so many as the caller says ([`CLIENTS`] of a run) are served, each by a thread of its own that reads lines of bounded length and disconnects a client that sends or reads
 //! nothing for a while.
 //! Dropping `ServerHandle` shuts down the listener, which wakes its thread, and every stream, which wakes theirs (first for reading only, so that
 //! the last answers are sent; `a_client_gets_the_answer_to_the_request_that_ended_the_run`), and waits for all that are still
@@ -70,11 +70,27 @@ pub(crate) struct ServerHandle {
 /// # Errors
 /// If the socket cannot be opened.
 pub(crate) fn open(folder: &Path, controller: Arc<dyn Controller>) -> io::Result<ServerHandle> {
-    let listener = socket::listen(folder)?;
-    let server = Arc::new(Server { controller, clients: Arc::default(), closing: AtomicBool::new(false) });
+    serve(socket::listen(folder)?, socket::socket_path(folder), CLIENTS, controller)
+}
+
+/// The same for a socket at any path, with this many clients at a time.
+///
+/// # Errors
+/// If the socket cannot be opened.
+pub(crate) fn open_at(path: &Path, clients: usize, controller: Arc<dyn Controller>) -> io::Result<ServerHandle> {
+    serve(socket::listen_at(path)?, path.to_owned(), clients, controller)
+}
+
+fn serve(
+    listener: UnixListener,
+    socket: PathBuf,
+    clients_max: usize,
+    controller: Arc<dyn Controller>,
+) -> io::Result<ServerHandle> {
+    let server = Arc::new(Server { controller, clients: Arc::default(), clients_max, closing: AtomicBool::new(false) });
     let (ours, listening) = (server.clone(), listener.try_clone()?);
     let thread = std::thread::Builder::new().name("control".into()).spawn(move || accept(&ours, &listening))?;
-    Ok(ServerHandle { server, listener, socket: socket::socket_path(folder), thread: Some(thread) })
+    Ok(ServerHandle { server, listener, socket, thread: Some(thread) })
 }
 
 impl Drop for ServerHandle {
@@ -95,6 +111,7 @@ impl Drop for ServerHandle {
 struct Server {
     controller: Arc<dyn Controller>,
     clients: Arc<Clients>,
+    clients_max: usize,
     closing: AtomicBool,
 }
 
@@ -164,8 +181,9 @@ fn add_client(server: &Arc<Server>, number: u64, mut stream: UnixStream) -> io::
         return Ok(());
     }
     let mut clients = server.clients.lock();
-    if clients.len() >= CLIENTS {
-        let message = format!("{CLIENTS} clients are connected, the limit; try again later");
+    let most = server.clients_max;
+    if clients.len() >= most {
+        let message = format!("{most} clients are connected, the limit; try again later");
         return send_line(&mut stream, &Reply::error("busy", message));
     }
     clients.insert(number, Client { stream: stream.try_clone()?, thread: None });

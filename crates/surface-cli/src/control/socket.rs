@@ -1,12 +1,12 @@
-//! The path of a run's socket, and who may use it.
+//! The path of a socket, and who may use it.
 //!
 //! Room: driver.
 //!
 //! Linux.
 //!
 //! # Invariant
-//! Only the owner can connect: the folder is the owner's and 0700 before the socket exists in it, the socket is 0600, and the kernel
-//! reports the user of each client.
+//! Only the owner can connect: the folder of a run is the owner's and 0700 before the socket exists in it, every socket is 0600, and the kernel
+//! reports the user of each client. A folder that the user names for a socket is left as it is.
 //!
 //! # A path that is too long
 //! The address of a unix socket has 108 bytes, and a state directory may be deeper. Then the socket is named through an open folder,
@@ -41,13 +41,13 @@ pub(crate) fn socket_path(folder: &Path) -> PathBuf {
 }
 
 /// Calls `act` with a path of the socket that fits into an address.
-fn with_short<T>(folder: &Path, act: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
-    let path = socket_path(folder);
+fn with_short<T>(path: &Path, act: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return act(path) };
     if path.as_os_str().len() <= PATH_BYTES_MAX {
-        return act(&path);
+        return act(path);
     }
     let folder: OwnedFd = rustix::fs::open(folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-    act(&PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd())).join(NAME))
+    act(&PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd())).join(name))
 }
 
 /// Adds to an error what was being done to which path.
@@ -72,17 +72,20 @@ pub(crate) fn listen(folder: &Path) -> io::Result<UnixListener> {
     if about.mode() & 0o077 != 0 {
         at(fs::set_permissions(folder, fs::Permissions::from_mode(0o700)), "close to others", folder)?;
     }
-    if !remove_stale(folder)? {
-        let message =
-            format!("{} is in use by another process; is the run active already?", socket_path(folder).display());
+    listen_at(&socket_path(folder))
+}
+
+/// Opens a socket at a path. A socket of a dead process is removed first.
+///
+/// # Errors
+/// If a living process has the socket, or if the system refuses.
+pub(crate) fn listen_at(path: &Path) -> io::Result<UnixListener> {
+    if !remove_stale_at(path)? {
+        let message = format!("{} is in use by another process; is it active already?", path.display());
         return Err(io::Error::new(ErrorKind::AddrInUse, message));
     }
-    let listener = at(with_short(folder, |path| UnixListener::bind(path)), "open", &socket_path(folder))?;
-    at(
-        fs::set_permissions(socket_path(folder), fs::Permissions::from_mode(0o600)),
-        "close to others",
-        &socket_path(folder),
-    )?;
+    let listener = at(with_short(path, |path| UnixListener::bind(path)), "open", path)?;
+    at(fs::set_permissions(path, fs::Permissions::from_mode(0o600)), "close to others", path)?;
     Ok(listener)
 }
 
@@ -91,36 +94,39 @@ pub(crate) fn listen(folder: &Path) -> io::Result<UnixListener> {
 /// # Errors
 /// If there is something else of that name, or the system refuses.
 pub(crate) fn remove_stale(folder: &Path) -> io::Result<bool> {
-    let path = socket_path(folder);
-    match fs::symlink_metadata(&path) {
+    remove_stale_at(&socket_path(folder))
+}
+
+fn remove_stale_at(path: &Path) -> io::Result<bool> {
+    match fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),
-        Err(error) => return at(Err(error), "read", &path),
+        Err(error) => return at(Err(error), "read", path),
         Ok(about) if !about.file_type().is_socket() => {
             let message = format!("{} is not a socket; move it away", path.display());
             return Err(io::Error::new(ErrorKind::AlreadyExists, message));
         }
         Ok(_) => {}
     }
-    match with_short(folder, |path| UnixStream::connect(path)) {
+    match with_short(path, |path| UnixStream::connect(path)) {
         Ok(_) => Ok(false),
         // The process died without cleaning up.
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-            at(fs::remove_file(&path), "remove", &path).map(|()| true)
+            at(fs::remove_file(path), "remove", path).map(|()| true)
         }
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(true),
-        Err(error) => at(Err(error), "connect to", &path),
+        Err(error) => at(Err(error), "connect to", path),
     }
 }
 
-/// Connects to the run in `folder`. `None` if no process listens.
+/// Connects to a socket. `None` if no process listens.
 ///
 /// # Errors
 /// If the system refuses, or the socket is another user's.
-pub(crate) fn connect(folder: &Path) -> io::Result<Option<UnixStream>> {
-    match with_short(folder, |path| UnixStream::connect(path)) {
+pub(crate) fn connect(path: &Path) -> io::Result<Option<UnixStream>> {
+    match with_short(path, |path| UnixStream::connect(path)) {
         Ok(stream) if is_ours(&stream)? => Ok(Some(stream)),
         Ok(_) => {
-            let message = format!("{} is served by another user", socket_path(folder).display());
+            let message = format!("{} is served by another user", path.display());
             Err(io::Error::new(ErrorKind::PermissionDenied, message))
         }
         // Also a socket that may not be written, in a read-only folder.
@@ -132,7 +138,7 @@ pub(crate) fn connect(folder: &Path) -> io::Result<Option<UnixStream>> {
         {
             Ok(None)
         }
-        Err(error) => at(Err(error), "connect to", &socket_path(folder)),
+        Err(error) => at(Err(error), "connect to", path),
     }
 }
 

@@ -72,7 +72,7 @@ impl Run {
     }
 
     fn raw(&self) -> UnixStream {
-        connect(self.folder.path()).unwrap().expect("the run is there")
+        connect(&socket_path(self.folder.path())).unwrap().expect("the run is there")
     }
 
     fn is_well(&self) {

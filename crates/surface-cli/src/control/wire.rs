@@ -36,6 +36,7 @@ use std::io::{BufRead, ErrorKind, Read};
 use serde::{Deserialize, Serialize};
 
 use super::lines::{FlowLine, JobLine, RunLine};
+use super::policy::{PolicyLine, PolicyRecord};
 
 /// The kind of the refusal of another version.
 pub(crate) const WRONG_VERSION: &str = "wrong_version";
@@ -100,6 +101,8 @@ pub(crate) enum Request {
     },
     /// Every event from now on.
     Subscribe,
+    /// What a program decided about the epochs of a policy service. Only a policy service takes it.
+    Report { who: String, pid: u32, records: Vec<PolicyRecord> },
 }
 
 /// The target of a request: a job, with `subtree` everything that needs it, too, or a node; without a name, the run or the flow.
@@ -138,6 +141,8 @@ pub(crate) struct Answer {
     pub(crate) run: Option<RunLine>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) flow: Option<FlowLine>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) policy: Option<PolicyLine>,
 }
 
 /// Why a request was refused.

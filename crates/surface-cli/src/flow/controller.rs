@@ -98,7 +98,7 @@ impl Controller for FlowController {
             Request::Cancel { .. } => {
                 return Err(Refusal::not_for("a node", "pause it, or stop the whole flow, without a name"));
             }
-            Request::Status { .. } | Request::Retry { .. } | Request::Subscribe => {
+            Request::Status { .. } | Request::Retry { .. } | Request::Subscribe | Request::Report { .. } => {
                 return Err(Refusal::not_for("a flow", "ask a run, or this flow for its `stats`"));
             }
         }

@@ -70,6 +70,11 @@ fn the_guide_of_flow_can_be_followed() {
 }
 
 #[test]
+fn the_guide_of_the_cpu_policy_can_be_followed() {
+    assert_eq!(follow("policy.md"), 2);
+}
+
+#[test]
 fn the_files_of_the_first_page_are_right() {
     let site = Site::new("");
     let mut checked = Vec::new();
@@ -112,12 +117,12 @@ fn the_commands_of_the_first_page_name_files_that_are_right() {
 #[test]
 fn every_block_of_every_page_is_tested_somehow() {
     // `rust` by rustdoc, `toml` and `sh` here; `text` shows what is printed.
-    for name in ["README.md", "docs/jobs.md", "docs/flow.md", "docs/tasks.md", "docs/tenants.md", "docs/determinism.md"]
-    {
+    let with_files = ["README.md", "docs/jobs.md", "docs/flow.md", "docs/policy.md"];
+    for name in with_files.into_iter().chain(["docs/tasks.md", "docs/tenants.md", "docs/determinism.md"]) {
         for (words, inside) in blocks(&page(name)) {
             let is_known = match words[0] {
                 "rust" | "text" => true,
-                "sh" | "toml" => ["README.md", "docs/jobs.md", "docs/flow.md"].contains(&name),
+                "sh" | "toml" => with_files.contains(&name),
                 _ => false,
             };
             assert!(is_known, "{name} has a block of `{}` that no test reads:\n{inside}", words.join(","));

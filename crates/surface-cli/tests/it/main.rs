@@ -12,6 +12,8 @@ mod gpus;
 mod guide;
 mod hints;
 mod listing;
+mod policy;
+mod policy_faults;
 mod prune;
 mod reference;
 mod run_command;
