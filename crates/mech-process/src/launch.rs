@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::class::{Class, Reservation};
+use crate::in_force::InForce;
 use crate::os_text::{os_list, os_opt_path, os_pairs, os_path};
 
 /// A command to start, and its limits.
@@ -124,10 +126,19 @@ pub struct Limits {
     pub ram_mb: Option<u64>,
     /// What happens to a tree over `ram_mb`.
     pub over_ram: OverRam,
-    /// The CPUs it may run on, by number.
+    /// The CPUs it may run on, by number: its affinity, and a cpuset where a control group can be made.
     pub cpus: Option<Vec<usize>>,
-    /// Its niceness, −20 to 19.
+    /// Its niceness, −20 to 19; over that of its class. One that is not permitted is an error.
     pub nice: Option<i32>,
+    /// How the system treats it. `None`: as the client.
+    #[serde(default)]
+    pub class: Option<Class>,
+    /// Its share of CPU time beside others, 1 to 10,000; the usual is 100. A control group where one can be made, else its niceness.
+    #[serde(default)]
+    pub weight: Option<u32>,
+    /// CPU time that is reserved for it. Class and weight do not apply then.
+    #[serde(default)]
+    pub reservation: Option<Reservation>,
 }
 
 /// What happens to a tree that uses more memory than its limit.
@@ -151,6 +162,8 @@ pub enum Report {
         /// The first process of the tree, and its process group.
         pid: i32,
     },
+    /// What the system has in force for it. Reported after `Started` if its limits ask for any of this, and again if it changed.
+    InForce(Box<InForce>),
     /// Every process of the tree has stopped.
     Paused,
     /// The tree runs again.
@@ -179,6 +192,9 @@ pub struct End {
     pub cpu: Duration,
     /// From its start to the end of its last process, without the time it was frozen.
     pub wall: Duration,
+    /// What the system had in force for it, if its limits asked for any of this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_force: Option<Box<InForce>>,
 }
 
 /// Why a tree ended.

@@ -31,6 +31,29 @@ pub fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
+/// The numbers of the CPUs that are online.
+pub fn online_cpus() -> Vec<usize> {
+    let text = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    let numbers = cpu_numbers(&text);
+    if numbers.is_empty() { (0..cpus()).collect() } else { numbers }
+}
+
+/// The numbers of a list as the kernel writes it: `0-3,8`. Empty if it is not such a list.
+pub fn cpu_numbers(text: &str) -> Vec<usize> {
+    let run = |run: &str| -> Option<(usize, usize)> {
+        let (first, last) = run.split_once('-').unwrap_or((run, run));
+        Some((first.trim().parse().ok()?, last.trim().parse().ok()?))
+    };
+    let runs: Option<Vec<_>> = text.trim().split(',').map(run).collect();
+    runs.unwrap_or_default()
+        .into_iter()
+        .flat_map(|(first, last)| first..=last.min(first.saturating_add(CPUS_MAX)))
+        .collect()
+}
+
+/// A longer run of CPUs is a mistake.
+const CPUS_MAX: usize = 4_096;
+
 fn meminfo(name: &str) -> Option<u64> {
     Some(procfs::kb(&fs::read_to_string("/proc/meminfo").ok()?, name)? / 1000)
 }

@@ -18,6 +18,7 @@
 
 mod freeze;
 mod kill;
+mod schedule;
 mod serve;
 mod spawn;
 mod tree;

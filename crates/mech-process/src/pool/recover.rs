@@ -90,7 +90,7 @@ pub(super) fn recover(home: &Path, is_wanted: impl Fn(&str) -> bool) -> io::Resu
         let mut check_at = Instant::now() + STOPPED_CHECK_INTERVAL;
         loop {
             if found.is_orphaned() {
-                sweep::sweep(&found.id, None);
+                sweep::sweep(&found.id, &[]);
                 let mut ends = found.ends()?;
                 ends.extend(found.running().map(lost));
                 if ends.is_empty() {
@@ -129,7 +129,7 @@ pub(super) fn recover(home: &Path, is_wanted: impl Fn(&str) -> bool) -> io::Resu
 /// The end of a command whose keeper was killed before it recorded one.
 fn lost(token: String) -> End {
     let (cpu, wall) = Default::default();
-    End { token, how: How::KeeperLost, peak_rss_kb: 0, cpu, wall }
+    End { token, how: How::KeeperLost, peak_rss_kb: 0, cpu, wall, in_force: None }
 }
 
 /// The keeper `id`, which has this id as its last argument, and a command between fork and exec, which still has the same arguments.
