@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cgroup::{base_of, group_name, made_group_of, own_dir};
 use crate::class::WEIGHT_DEFAULT;
+use crate::machine::cpu_list;
 
 /// `cpu.shares` of a group that nobody has set.
 const SHARES_DEFAULT: u64 = 1024;
@@ -101,22 +102,8 @@ pub(crate) fn with_cpus(id: &str, cpus: &[usize]) -> Result<Made, String> {
         let mems = fs::read_to_string(&above).map_err(|error| format!("{}: {error}", above.display()))?;
         write(&made.dir, "cpuset.mems", mems.trim())?;
     }
-    write(&made.dir, "cpuset.cpus", &list(cpus))?;
+    write(&made.dir, "cpuset.cpus", &cpu_list(cpus))?;
     Ok(made)
-}
-
-/// Numbers of CPUs as the kernel writes them: `0-3,8`.
-pub(crate) fn list(cpus: &[usize]) -> String {
-    let mut sorted = cpus.to_vec();
-    sorted.sort_unstable();
-    sorted.dedup();
-    let runs = sorted.chunk_by(|one, next| one + 1 == *next);
-    let runs = runs.map(|run| match run {
-        [one] => one.to_string(),
-        [first, .., last] => format!("{first}-{last}"),
-        [] => String::new(),
-    });
-    runs.collect::<Vec<_>>().join(",")
 }
 
 /// The weight of the group that a process is in, if that group was made here.
@@ -140,15 +127,4 @@ pub(crate) fn remove(id: &str) -> bool {
         }
     }
     is_gone
-}
-
-#[cfg(test)]
-mod tests {
-    use super::list;
-
-    #[test]
-    fn cpus_are_written_as_the_kernel_does() {
-        assert_eq!(list(&[8, 0, 1, 2, 2]), "0-2,8");
-        assert_eq!(list(&[]), "");
-    }
 }

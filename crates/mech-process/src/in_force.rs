@@ -12,8 +12,9 @@ use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 
 use crate::autogroup;
-use crate::cpu_group::{self, GroupValue, list};
+use crate::cpu_group::{self, GroupValue};
 use crate::launch::Limits;
+use crate::machine::cpu_list;
 use crate::raw::sched::{self, Attributes};
 
 /// A scheduling policy of Linux, with its numbers.
@@ -241,7 +242,7 @@ impl InForce {
             });
         }
         if let Some(cpus) = &asked.cpus {
-            let mut text = format!("cpus {}: affinity {}", list(cpus), list(&self.cpus));
+            let mut text = format!("cpus {}: affinity {}", cpu_list(cpus), cpu_list(&self.cpus));
             if let Some(group) = &self.cpuset {
                 let _ = write!(text, ", {group}");
             }

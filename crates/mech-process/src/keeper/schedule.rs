@@ -17,13 +17,13 @@ use std::io;
 
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use crate::autogroup;
 use crate::class::{Class, nice_of_weight};
 use crate::cpu_group::{self, Made};
 use crate::in_force::{IoPriority, Part, Refusal};
 use crate::launch::Limits;
 use crate::raw::BeforeExec;
 use crate::raw::sched::{self, Attributes};
+use crate::{autogroup, machine};
 
 /// Above the kernel's own threads of priority 1, and below everything that is meant to be urgent.
 const FIFO_PRIORITY: u32 = 10;
@@ -165,7 +165,7 @@ fn restrict(cpus: &[usize]) -> Result<(), String> {
         set.set(cpu);
     }
     sched_setaffinity(None, &set).map_err(|error| {
-        let (wanted, has) = (cpu_group::list(cpus), cpu_group::list(&crate::machine::online_cpus()));
+        let (wanted, has) = (machine::cpu_list(cpus), machine::cpu_list(&machine::online_cpus()));
         format!("cannot run on CPUs {wanted}: {error}; this machine has {has}")
     })
 }

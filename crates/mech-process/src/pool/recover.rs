@@ -22,6 +22,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::Signal;
 
 use super::sweep;
+use crate::in_force::InForce;
 use crate::keeper::{short_path, signal};
 use crate::launch::{End, How};
 use crate::procfs::{self, Process};
@@ -67,6 +68,11 @@ impl Survivor {
     /// The value of a variable that it was started with, if that can be read.
     pub fn variable(&self, name: &str) -> Option<String> {
         procfs::variable(self.alive.pid, name)
+    }
+
+    /// What the system had in force for it when its keeper last looked, if it asked for any of this.
+    pub fn in_force(&self) -> Option<&InForce> {
+        self.alive.in_force.as_deref()
     }
 
     /// Is it frozen?

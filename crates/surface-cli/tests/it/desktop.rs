@@ -1,0 +1,79 @@
+//! A machine that stays usable: something interactive beside eight busy jobs, with class `batch` and with class `normal`.
+//!
+//! The probe is a process in a session of its own, as a program of a desktop is. It wakes every 10 ms, computes for 3 ms, as who draws a frame, and records how
+//! late it was done. Figures of a shared machine vary, so there are several rounds, and what is asserted is an order, not a time.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::run_site::Site;
+use crate::{says, text};
+
+const PERIOD: Duration = Duration::from_millis(10);
+const WORK: Duration = Duration::from_millis(3);
+const FRAMES: usize = 120;
+const HOGS: usize = 8;
+const ROUNDS: usize = 4;
+/// The name of this program's test that is the probe, and the variable that makes it one.
+const PROBE: &str = "desktop::probe";
+
+fn cpu_time() -> Duration {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(now.tv_sec.cast_unsigned(), now.tv_nsec as u32)
+}
+
+/// Not a test: the process that the tests below start.
+#[test]
+fn probe() {
+    if std::env::var_os("BURSAR_PROBE").is_none() {
+        return;
+    }
+    let _ = rustix::process::setsid();
+    let mut late: Vec<u128> = Vec::with_capacity(FRAMES);
+    for _ in 0..FRAMES {
+        let due = Instant::now() + PERIOD + WORK;
+        std::thread::sleep(PERIOD);
+        let until = cpu_time() + WORK;
+        while cpu_time() < until {}
+        late.push(due.elapsed().as_micros());
+    }
+    late.sort_unstable();
+    println!("late {} {}", late[FRAMES / 2], late[FRAMES * 99 / 100]);
+}
+
+/// How late the probe is beside the hogs: p50 and p99.
+fn beside_hogs(class: &str) -> (Duration, Duration) {
+    let job = "[job.hog]\nforeach = { n = '1..8' }\nrun = 'echo up > up{n}; while :; do :; done'\n";
+    let site = Site::new(&format!("[resources]\ncpu = {HOGS}\n{job}"));
+    let up: Vec<_> = (1..=HOGS).map(|n| site.fifo(&format!("up{n}"))).collect();
+    let run = site.start(&format!("run jobs.toml --overcommit --class {class}"));
+    up.iter().for_each(|up| drop(up.wait()));
+    let probe = Command::new(std::env::current_exe().unwrap())
+        .args([PROBE, "--exact", "--nocapture"])
+        .env("BURSAR_PROBE", "1")
+        .output()
+        .unwrap();
+    says(&site.bursar("cancel latest --now"));
+    run.wait();
+    let said = text(&probe.stdout);
+    let line = said.lines().find_map(|line| line.split("late ").nth(1)).unwrap_or_else(|| panic!("{said}"));
+    let mut figures = line.split(' ').map(|us| Duration::from_micros(us.trim().parse().unwrap()));
+    (figures.next().unwrap(), figures.next().unwrap())
+}
+
+#[test]
+fn beside_eight_hogs_a_probe_is_no_later_with_batch_than_with_normal() {
+    let mut tried = Vec::new();
+    for _ in 0..ROUNDS {
+        let (batch, normal) = (beside_hogs("batch"), beside_hogs("normal"));
+        let [(b50, b99), (n50, n99)] = [batch, normal];
+        println!("probe beside {HOGS} hogs: batch p50 {b50:?} p99 {b99:?}; normal p50 {n50:?} p99 {n99:?}");
+        tried.push((batch, normal));
+        if b50 <= n50 && b99 <= n99 {
+            return;
+        }
+    }
+    panic!("in no round was the probe better off with batch (p50, p99): {tried:?}");
+}
