@@ -163,8 +163,8 @@ fn enable(dir: &Path, controller: &str) -> Result<(), String> {
 
 /// The group of any process in the hierarchy of a controller, if it is one that was made here: its directory, and whether it is of version 2.
 pub(crate) fn made_group_of(pid: i32, controller: &str) -> Option<(PathBuf, bool)> {
+    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok().filter(|groups| groups.contains(PREFIX))?;
     let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
-    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
     let of = |controller, is_v2| Some((own_group(&mounts, &groups, controller)?.dir, is_v2));
     let (dir, is_v2) = of(controller, false).or_else(|| of("", true))?;
     dir.file_name()?.to_str()?.starts_with(PREFIX).then_some((dir, is_v2))

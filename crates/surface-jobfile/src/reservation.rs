@@ -20,7 +20,8 @@ pub(crate) fn check(draft: &Draft<'_, '_>, values: &mut Values<'_>) {
     let Some(budget) = &draft.budget_us else {
         let named = [("deadline", deadline), ("period", period)];
         if let Some((key, time)) = named.into_iter().find_map(|(key, time)| Some((key, time?))) {
-            let message = format!("job `{}` has a `{key}`, but no `budget`: how much CPU time in each period", draft.name);
+            let message =
+                format!("job `{}` has a `{key}`, but no `budget`: how much CPU time in each period", draft.name);
             values.report.add(&time.at, message, "write `budget = \"2ms\"`; a limit for the whole job is `timeout`");
         }
         return;

@@ -80,6 +80,7 @@ impl Schedule {
             self.refused.push(Refusal::new(Part::Reservation, what, &name(error)));
             if *what == "SCHED_FIFO" {
                 let _ = self.fair(Some(Class::Latency), None, 0, false); // an error only for a niceness that a user wrote
+                self.autogroup = None; // the command stays in the session of its keeper
             }
         }
         what.is_some()

@@ -79,23 +79,18 @@ fn scheduled(launch: &Launch, id: &str, mut command: Command) -> Result<Spawned,
     if before_exec.is_needed() {
         before_exec.hook(&mut command);
     }
-    let mine = rustix::thread::gettid().as_raw_pid();
-    let mut inherits = InForce::of(mine);
     let mut at = 0;
     let child = loop {
         chosen.store(at, Ordering::Relaxed);
         match command.spawn() {
             Ok(child) => break child,
-            Err(error) if launch.limits.reservation.is_some() && schedule.next_best(at, &error) => {
-                inherits = InForce::of(mine);
-                at += 1;
-            }
+            Err(error) if launch.limits.reservation.is_some() && schedule.next_best(at, &error) => at += 1,
             Err(error) => return Err(explain(launch, &error)),
         }
     };
     let pid = child.id().cast_signed();
     let autogroup = schedule.autogroup.filter(|nice| needs_again(autogroup::set_nice(pid, *nice)));
-    let in_force = measure(pid, inherits).map(|in_force| Box::new(InForce { refused: schedule.refused, ..in_force }));
+    let in_force = measure(pid).map(|in_force| Box::new(InForce { refused: schedule.refused, ..in_force }));
     Ok(Spawned { pid, in_force, autogroup })
 }
 
@@ -104,15 +99,15 @@ pub(super) fn needs_again(set: io::Result<()>) -> bool {
     set.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
 }
 
-/// What is in force for a command that was just started. One that has ended already has lost a part of it; that part it had inherited.
-fn measure(pid: i32, inherits: Option<InForce>) -> Option<InForce> {
+/// What is in force for a command that this thread has just started. One that has ended already has lost a part of it: that part it had inherited from
+/// this thread, but for its autogroup, which is not known any more.
+fn measure(pid: i32) -> Option<InForce> {
     let now = InForce::of(pid)?;
-    match inherits {
-        Some(inherits) if procfs::one(pid).is_none_or(|one| one.is_dead()) => {
-            Some(InForce { policy: now.policy, nice: now.nice, ..inherits })
-        }
-        _ => Some(now),
+    if procfs::one(pid).is_some_and(|one| !one.is_dead()) {
+        return Some(now);
     }
+    let inherited = InForce::of(rustix::thread::gettid().as_raw_pid())?;
+    Some(InForce { policy: now.policy, nice: now.nice, autogroup: None, ..inherited })
 }
 
 fn open_log(path: &Path) -> Result<File, String> {

@@ -289,7 +289,10 @@ fn in_force(jobs: &[&JobRow]) -> String {
     match groups.len() {
         0 => String::new(),
         count if count > IN_FORCE_LINES => {
-            format!("\nIn force:\n{lines}  … and {} more; `bursar why JOB` says it of one job\n", count - IN_FORCE_LINES)
+            format!(
+                "\nIn force:\n{lines}  … and {} more; `bursar why JOB` says it of one job\n",
+                count - IN_FORCE_LINES
+            )
         }
         _ => format!("\nIn force:\n{lines}"),
     }

@@ -38,7 +38,13 @@ impl Planned {
             Failure::drawn(problems.pretty(colour))
         })?;
         let plan = if options.only.is_empty() { plan } else { only(plan, &options.only)? };
-        Ok(Planned { plan, file: std::path::absolute(file).ok(), asked, is_single: false, class: options.default_class() })
+        Ok(Planned {
+            plan,
+            file: std::path::absolute(file).ok(),
+            asked,
+            is_single: false,
+            class: options.default_class(),
+        })
     }
 }
 

@@ -43,7 +43,10 @@ fn a_batch_job_is_batch_with_all_it_starts_and_why_show_and_the_report_say_so() 
     assert_eq!(nice_and_policy(&keeper).1, 0, "the keeper must answer");
     assert!(nice_and_policy(&keeper).0 < 10, "the keeper must answer");
     let why = says(&site.bursar("why it"));
-    let line = why.lines().find(|line| line.starts_with("In force: class batch: SCHED_BATCH, nice 10")).unwrap_or_else(|| panic!("{why}"));
+    let line = why
+        .lines()
+        .find(|line| line.starts_with("In force: class batch: SCHED_BATCH, nice 10"))
+        .unwrap_or_else(|| panic!("{why}"));
     assert!(line.contains("I/O best-effort 7"), "{line}");
     let json: serde_json::Value = serde_json::from_slice(&site.bursar("why it --json").stdout).unwrap();
     assert!(json["in_force"].as_str().unwrap().starts_with("class batch: SCHED_BATCH"), "{json}");
@@ -102,7 +105,10 @@ fn at_a_terminal_jobs_of_a_file_are_batch_unless_somebody_says_otherwise() {
 
 #[test]
 fn a_resumed_run_has_its_class_again_and_an_adopted_job_shows_it() {
-    let site = Site::new(&format!("{}[job.next]\nneeds = ['it']\nrun = \"cut -d' ' -f41 /proc/self/stat > policy\"\n", waiting("")));
+    let site = Site::new(&format!(
+        "{}[job.next]\nneeds = ['it']\nrun = \"cut -d' ' -f41 /proc/self/stat > policy\"\n",
+        waiting("")
+    ));
     let (up, go) = (site.fifo("up"), site.fifo("go"));
     let run = site.start("run jobs.toml --class batch");
     let pids = up.wait();

@@ -169,12 +169,8 @@ pub(super) fn cpus<'t>(settings: &mut Settings, key: &Key, node: &Node<'t>, valu
 }
 
 pub(super) fn class<'t>(settings: &mut Settings, key: &Key, node: &Node<'t>, values: &mut Values<'t>) {
-    let words = [
-        ("normal", Class::Normal),
-        ("latency", Class::Latency),
-        ("batch", Class::Batch),
-        ("idle", Class::Idle),
-    ];
+    let words =
+        [("normal", Class::Normal), ("latency", Class::Latency), ("batch", Class::Batch), ("idle", Class::Idle)];
     settings.class = values.choice(&key.field, node, &words);
 }
 

@@ -204,7 +204,9 @@ fn a_plan_survives_being_stored() {
 
 #[test]
 fn a_reservation_takes_the_place_of_the_class_of_all_jobs() {
-    let plan = plan("[defaults]\nclass = 'batch'\nweight = 50\n[job.a]\nrun = 'x'\nbudget = '500us'\nperiod = '2ms'\n[job.b]\nrun = 'x'");
+    let plan = plan(
+        "[defaults]\nclass = 'batch'\nweight = 50\n[job.a]\nrun = 'x'\nbudget = '500us'\nperiod = '2ms'\n[job.b]\nrun = 'x'",
+    );
     let [a, b] = &plan.jobs[..] else { panic!("two jobs") };
     let reserved = Reservation { budget_us: 500, deadline_us: 2_000, period_us: 2_000 };
     assert_eq!((a.class, a.weight, a.reservation), (None, None, Some(reserved)));
