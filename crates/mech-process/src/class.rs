@@ -26,7 +26,7 @@ pub enum Class {
     Latency,
     /// It computes for long, and gives way to everything that a person waits for: `SCHED_BATCH`, nice 10, its reads and writes last.
     Batch,
-    /// It gets what nobody else wants: `SCHED_IDLE`, nice 19, reads and writes only on an idle disk.
+    /// It gets what no other process wants: `SCHED_IDLE`, nice 19, reads and writes only on an idle disk.
     Idle,
 }
 
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_word_that_is_no_class_is_answered_with_those_there_are() {
-        let error = "urgent".parse::<Class>().unwrap_err().to_string();
-        assert_eq!(error, "`urgent` is no class; the classes are `normal`, `latency`, `batch` and `idle`");
+        let error = "fast".parse::<Class>().unwrap_err().to_string();
+        assert_eq!(error, "`fast` is no class; the classes are `normal`, `latency`, `batch` and `idle`");
     }
 }

@@ -22,7 +22,7 @@ use crate::cgroup::{base_of, group_name, made_group_of, own_dir};
 use crate::class::WEIGHT_DEFAULT;
 use crate::machine::cpu_list;
 
-/// `cpu.shares` of a group that nobody has set.
+/// `cpu.shares` of a new group.
 const SHARES_DEFAULT: u64 = 1024;
 
 /// A value that a file of a control group has.

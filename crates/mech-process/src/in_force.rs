@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::autogroup;
 use crate::cpu_group::{self, GroupValue};
-use crate::launch::Limits;
+use crate::limits::Limits;
 use crate::machine::cpu_list;
 use crate::raw::sched::{self, Attributes};
 

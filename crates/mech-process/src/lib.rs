@@ -23,6 +23,7 @@ mod gpu;
 mod in_force;
 pub mod keeper;
 mod launch;
+mod limits;
 mod log;
 pub mod machine;
 mod os_text;
@@ -37,7 +38,8 @@ pub use cgroup::Confinement;
 pub use class::{Class, NoClass, Reservation};
 pub use cpu_group::GroupValue;
 pub use in_force::{InForce, IoPriority, Part, Policy, Refusal};
-pub use launch::{End, How, Launch, Limits, OverRam, Report, Stdin, Streams};
+pub use launch::{End, How, Launch, Report, Stdin, Streams};
+pub use limits::{Limits, OverRam};
 pub use log::LimitedLog;
 pub use pool::{Handle, KeeperProgram, Keepers, Listener, Recovered, Snapshot, Survivor};
 

@@ -193,7 +193,7 @@ pub enum Class {
     Latency,
     /// It gives way to what a person waits for.
     Batch,
-    /// It gets what nobody else wants.
+    /// It gets what no other process wants.
     Idle,
 }
 

@@ -11,7 +11,7 @@ use surface_text::fields::{Spanned, Values};
 
 use crate::draft::Draft;
 
-/// Periods that Linux takes, if nobody has changed its limits.
+/// Periods that Linux takes, unless its limits were changed.
 const PERIOD_US: std::ops::RangeInclusive<u64> = 100..=4_000_000;
 
 /// Reports what is wrong with `budget`, `deadline` and `period` of a job.

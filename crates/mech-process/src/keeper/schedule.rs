@@ -20,12 +20,12 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use crate::class::{Class, nice_of_weight};
 use crate::cpu_group::{self, Made};
 use crate::in_force::{IoPriority, Part, Refusal};
-use crate::launch::Limits;
+use crate::limits::Limits;
 use crate::raw::BeforeExec;
 use crate::raw::sched::{self, Attributes};
 use crate::{autogroup, machine};
 
-/// Above the kernel's own threads of priority 1, and below everything that is meant to be urgent.
+/// Above the kernel's threads of priority 1, and below those of 50 that handle interrupts.
 const FIFO_PRIORITY: u32 = 10;
 
 /// What was set, and what the child still has to do.

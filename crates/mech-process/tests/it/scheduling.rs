@@ -84,7 +84,7 @@ fn a_batch_command_and_what_it_starts_are_batch_and_its_keeper_is_not() {
 }
 
 #[test]
-fn an_idle_command_has_what_nobody_else_wants() {
+fn an_idle_command_has_what_no_other_process_wants() {
     let bench = Bench::new();
     let running = bench.start(waiting(&bench, Limits { class: Some(Class::Idle), ..Limits::default() }));
     let (pid, said, child) = started(&bench, &running);

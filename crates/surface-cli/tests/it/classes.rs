@@ -79,7 +79,7 @@ fn run_at(site: &Site, words: &str, stdin: bool, stdout: bool) {
 }
 
 #[test]
-fn at_a_terminal_jobs_of_a_file_are_batch_unless_somebody_says_otherwise() {
+fn at_a_terminal_jobs_of_a_file_are_batch_unless_a_file_or_an_option_says_otherwise() {
     let job = "[job.it]\nrun = \"cut -d' ' -f41 /proc/self/stat > policy\"\n";
     let policy = |text: &str, words: &str, stdin: bool, stdout: bool| {
         let site = Site::new(text);
@@ -151,7 +151,7 @@ fn what_cannot_be_is_refused_with_the_value_the_limit_and_the_way_out() {
         let said = complains(&site.bursar("check jobs.toml"), 3);
         assert!(said.contains(expected), "{fields}: {said}");
     }
-    let said = complains(&site.bursar("run jobs.toml --class urgent"), 2);
+    let said = complains(&site.bursar("run jobs.toml --class fast"), 2);
     assert!(said.contains("the classes are `normal`, `latency`, `batch` and `idle`"), "{said}");
 }
 

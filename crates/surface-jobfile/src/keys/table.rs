@@ -277,7 +277,7 @@ pub(crate) const SHARED: &[Key] = &[
         Field::new("class", "\"batch\", \"idle\", \"latency\" or \"normal\"", "\"batch\""),
         Word(&["batch", "idle", "latency", "normal"]),
         "batch for a run that was started at a terminal, else normal; see --class",
-        "how the system treats it and all it starts. batch: it gives way to what a person waits for (SCHED_BATCH, nice 10, I/O last). idle: it gets what nobody else wants (SCHED_IDLE, nice 19, I/O idle). latency: it waits for little (short slices, nice -10 where permitted, I/O first). normal: as bursar itself",
+        "how the system treats it and all it starts. batch: it gives way to what a person waits for (SCHED_BATCH, nice 10, I/O last). idle: it gets what no other process wants (SCHED_IDLE, nice 19, I/O idle). latency: it waits for little (short slices, nice -10 where permitted, I/O first). normal: as bursar itself",
         Set::Shared(set::class),
     ),
     key(
