@@ -75,21 +75,21 @@ impl fmt::Display for Class {
 
 /// A word that is no class.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NoClass(pub String);
+pub struct UnknownClass(pub String);
 
-impl fmt::Display for NoClass {
+impl fmt::Display for UnknownClass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}` is no class; the classes are `normal`, `latency`, `batch` and `idle`", self.0)
     }
 }
 
-impl std::error::Error for NoClass {}
+impl std::error::Error for UnknownClass {}
 
 impl FromStr for Class {
-    type Err = NoClass;
+    type Err = UnknownClass;
 
-    fn from_str(text: &str) -> Result<Class, NoClass> {
-        Class::ALL.into_iter().find(|class| class.name() == text).ok_or_else(|| NoClass(text.to_owned()))
+    fn from_str(text: &str) -> Result<Class, UnknownClass> {
+        Class::ALL.into_iter().find(|class| class.name() == text).ok_or_else(|| UnknownClass(text.to_owned()))
     }
 }
 

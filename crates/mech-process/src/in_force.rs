@@ -110,7 +110,7 @@ impl std::fmt::Display for IoPriority {
 /// What a [`Refusal`] is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub enum Part {
+pub enum Setting {
     /// [`Limits::class`], or [`Limits::nice`].
     Class,
     /// [`Limits::weight`].
@@ -126,14 +126,14 @@ pub enum Part {
 #[non_exhaustive]
 pub struct Refusal {
     /// What it is about.
-    pub part: Part,
+    pub setting: Setting,
     /// What was refused, and why.
     pub why: String,
 }
 
 impl Refusal {
-    pub(crate) fn new(part: Part, what: &str, why: &dyn std::fmt::Display) -> Refusal {
-        Refusal { part, why: format!("{what} is refused ({why})") }
+    pub(crate) fn new(setting: Setting, what: &str, why: &dyn std::fmt::Display) -> Refusal {
+        Refusal { setting, why: format!("{what} is refused ({why})") }
     }
 }
 
@@ -203,18 +203,18 @@ impl InForce {
     /// ```
     pub fn words(&self, asked: &Limits) -> Option<String> {
         let mut all: Vec<String> = Vec::new();
-        let refused = |part: Part| -> Vec<&str> {
-            self.refused.iter().filter(|one| one.part == part).map(|one| one.why.as_str()).collect()
+        let refused = |setting: Setting| -> Vec<&str> {
+            self.refused.iter().filter(|one| one.setting == setting).map(|one| one.why.as_str()).collect()
         };
-        let noted = |mut text: String, part: Part| {
-            let refused = refused(part);
+        let noted = |mut text: String, setting: Setting| {
+            let refused = refused(setting);
             if !refused.is_empty() {
                 let _ = write!(text, " ({})", refused.join("; "));
             }
             text
         };
         if asked.reservation.is_some() {
-            let refused = refused(Part::Reservation);
+            let refused = refused(Setting::Reservation);
             all.push(match self.policy {
                 Policy::Deadline { .. } => {
                     format!("reservation: {}, for its first thread alone: what it starts is SCHED_OTHER", self.policy)
@@ -228,16 +228,16 @@ impl InForce {
             });
         }
         if let Some(class) = asked.class.filter(|_| asked.reservation.is_none()) {
-            all.push(noted(format!("class {class}: {}", self.fair()), Part::Class));
+            all.push(noted(format!("class {class}: {}", self.fair()), Setting::Class));
         } else if asked.nice.is_some() {
-            all.push(noted(format!("nice: {}", self.fair()), Part::Class));
+            all.push(noted(format!("nice: {}", self.fair()), Setting::Class));
         }
         if let Some(weight) = asked.weight {
             all.push(match &self.weight {
-                Some(group) => noted(format!("weight {weight}: {group}"), Part::Weight),
+                Some(group) => noted(format!("weight {weight}: {group}"), Setting::Weight),
                 None => {
                     let of = if self.autogroup.is_some() { " of the process and its autogroup" } else { "" };
-                    format!("weight {weight}: {}, uses nice {}{of}", refused(Part::Weight).join("; "), self.nice)
+                    format!("weight {weight}: {}, uses nice {}{of}", refused(Setting::Weight).join("; "), self.nice)
                 }
             });
         }
@@ -246,7 +246,7 @@ impl InForce {
             if let Some(group) = &self.cpuset {
                 let _ = write!(text, ", {group}");
             }
-            all.push(noted(text, Part::Cpus));
+            all.push(noted(text, Setting::Cpus));
         }
         (!all.is_empty()).then(|| all.join("; "))
     }
@@ -300,7 +300,7 @@ mod tests {
     #[test]
     fn what_was_refused_is_beside_what_is_used_instead() {
         let mut mine = InForce::of(std::process::id().cast_signed()).unwrap();
-        mine.refused.push(Refusal::new(Part::Reservation, "SCHED_DEADLINE", &"EPERM"));
+        mine.refused.push(Refusal::new(Setting::Reservation, "SCHED_DEADLINE", &"EPERM"));
         mine.policy = Policy::Fifo(10);
         let budget = Duration::from_millis(1);
         let asked = Limits { reservation: Some(crate::Reservation::new(budget, budget * 10)), ..Limits::default() };

@@ -35,9 +35,9 @@ mod record;
 mod wire;
 
 pub use cgroup::Confinement;
-pub use class::{Class, NoClass, Reservation};
+pub use class::{Class, Reservation, UnknownClass};
 pub use cpu_group::GroupValue;
-pub use in_force::{InForce, IoPriority, Part, Policy, Refusal};
+pub use in_force::{InForce, IoPriority, Policy, Refusal, Setting};
 pub use launch::{End, How, Launch, Report, Stdin, Streams};
 pub use limits::{Limits, OverRam};
 pub use log::LimitedLog;

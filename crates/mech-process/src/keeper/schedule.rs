@@ -19,7 +19,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::class::{Class, nice_of_weight};
 use crate::cpu_group::{self, Made};
-use crate::in_force::{IoPriority, Part, Refusal};
+use crate::in_force::{IoPriority, Refusal, Setting};
 use crate::limits::Limits;
 use crate::raw::BeforeExec;
 use crate::raw::sched::{self, Attributes};
@@ -53,12 +53,12 @@ impl Schedule {
     pub(super) fn enter(limits: &Limits, id: &str) -> Result<Schedule, String> {
         let mut schedule = Schedule::default();
         if let Some(cpus) = &limits.cpus {
-            schedule.join(Part::Cpus, "a cpuset", cpu_group::with_cpus(id, cpus));
+            schedule.join(Setting::Cpus, "a cpuset", cpu_group::with_cpus(id, cpus));
             restrict(cpus)?;
         }
         let mut shift = 0;
         if let Some(weight) = limits.weight
-            && !schedule.join(Part::Weight, "a control group", cpu_group::with_weight(id, weight))
+            && !schedule.join(Setting::Weight, "a control group", cpu_group::with_weight(id, weight))
         {
             shift = nice_of_weight(weight);
         }
@@ -77,7 +77,7 @@ impl Schedule {
         let is_refusal = matches!(error.raw_os_error(), Some(libc::EPERM | libc::EBUSY | libc::EINVAL));
         let what = ["SCHED_DEADLINE", "SCHED_FIFO"].get(at).filter(|_| is_refusal);
         if let Some(what) = what {
-            self.refused.push(Refusal::new(Part::Reservation, what, &name(error)));
+            self.refused.push(Refusal::new(Setting::Reservation, what, &name(error)));
             if *what == "SCHED_FIFO" {
                 let _ = self.fair(Some(Class::Latency), None, 0, false); // an error only for a niceness that a user wrote
                 self.autogroup = None; // the command stays in the session of its keeper
@@ -87,14 +87,14 @@ impl Schedule {
     }
 
     /// Moves this thread into a group. `false`: there is none.
-    fn join(&mut self, part: Part, what: &str, made: Result<Made, String>) -> bool {
+    fn join(&mut self, setting: Setting, what: &str, made: Result<Made, String>) -> bool {
         match made.and_then(|made| made.enter().map_err(|error| name(&error))) {
             Ok(file) => {
                 self.before_exec.group = self.before_exec.group.take().or(file); // in version 2 both are one group
                 true
             }
             Err(why) => {
-                self.refused.push(Refusal::new(part, what, &why));
+                self.refused.push(Refusal::new(setting, what, &why));
                 false
             }
         }
@@ -129,11 +129,11 @@ impl Schedule {
                     now.nice
                 ));
             }
-            let part = if class.is_some() { Part::Class } else { Part::Weight };
-            self.refused.push(Refusal::new(part, &format!("nice {nice}"), &name(&error)));
+            let setting = if class.is_some() { Setting::Class } else { Setting::Weight };
+            self.refused.push(Refusal::new(setting, &format!("nice {nice}"), &name(&error)));
             has = now.nice;
             if let Err(error) = set(has) {
-                self.refused.push(Refusal::new(part, "the policy", &name(&error)));
+                self.refused.push(Refusal::new(setting, "the policy", &name(&error)));
             }
         }
         let io = match class {
@@ -145,7 +145,7 @@ impl Schedule {
         if let Some(io) = io
             && let Err(error) = sched::set_io(io.number())
         {
-            self.refused.push(Refusal::new(Part::Class, &io.to_string(), &name(&error)));
+            self.refused.push(Refusal::new(Setting::Class, &io.to_string(), &name(&error)));
         }
         // A weight of its own group takes the place of the autogroup's.
         if has != now.nice && !is_weighted && autogroup::is_on() {

@@ -5,8 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use mech_process::{
-    Class, InForce, IoPriority, KeeperProgram, Keepers, Launch, Limits, Part, Policy, Recovered, Report, Reservation,
-    procfs,
+    Class, InForce, IoPriority, KeeperProgram, Keepers, Launch, Limits, Policy, Recovered, Report, Reservation, procfs,
 };
 
 use crate::bench::{Bench, KEEPER, Running, until};
@@ -140,7 +139,7 @@ fn a_weight_is_a_control_group_where_one_can_be_made_and_nothing_is_left_of_it()
             assert!(!group.file.exists(), "the group is gone with its command");
         }
         None => {
-            assert!(said.refused.iter().any(|one| one.part == Part::Weight), "{said:?}");
+            assert!(said.refused.iter().any(|one| one.setting == Setting::Weight), "{said:?}");
             running.handle.cancel(Duration::ZERO);
             running.end();
         }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use sched_jobs::Scheduler;
-use sched_jobs::process::{Class, NoClass};
+use sched_jobs::process::{Class, UnknownClass};
 use serde::{Deserialize, Serialize};
 
 use crate::view::Mode;
@@ -204,7 +204,7 @@ impl LimitArgs {
 }
 
 fn class(text: &str) -> Result<Class, String> {
-    text.parse().map_err(|error: NoClass| error.to_string())
+    text.parse().map_err(|error: UnknownClass| error.to_string())
 }
 
 fn size_mb(text: &str) -> Result<u64, String> {

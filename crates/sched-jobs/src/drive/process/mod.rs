@@ -36,8 +36,8 @@ pub use self::words::{exit_code, words};
 pub use mech_process::keeper::main as keeper_main;
 pub use mech_process::{
     Class, End, GroupValue, Handle, How, InForce, IoPriority, KeeperProgram, Keepers, Launch, Limits as ProcessLimits,
-    Listener, NoClass, OverRam, Part, Policy, Recovered, Refusal, Report, Reservation, Snapshot, Stdin, Streams,
-    Survivor,
+    Listener, OverRam, Policy, Recovered, Refusal, Report, Reservation, Setting, Snapshot, Stdin, Streams, Survivor,
+    UnknownClass,
 };
 
 use self::attempts::Attempts;
