@@ -22,23 +22,21 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::spawn::{self, Spawned};
-use super::{freeze::Freezer, kill, schedule};
-use crate::in_force::InForce;
+use super::applied::Applied;
+use super::spawn::Spawned;
+use super::{freeze::Freezer, kill};
 use crate::launch::{End, How, Launch};
 use crate::limits::{Limits, OverRam};
 use crate::log::LimitedLog;
+use crate::procfs;
 use crate::raw::reap;
 use crate::wire::{Alive, Reply};
-use crate::{autogroup, cpu_group, procfs};
 
 /// Between two samples of memory: with a memory limit, and without.
 const CHECK_INTERVAL_LIMITED: Duration = Duration::from_millis(50);
 const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 /// The start of a command that ends sooner is sent together with its end: one wakeup of the client less.
 const ANNOUNCE_AFTER: Duration = Duration::from_millis(4);
-/// The system changes autogroups for a user ten times a second.
-const AUTOGROUP_INTERVAL: Duration = Duration::from_millis(110);
 /// Processes that a command leaves behind have this long after TERM.
 const LEFTOVER_GRACE: Duration = Duration::from_secs(2);
 /// After this time of killing in vain, a warning is sent.
@@ -83,16 +81,14 @@ pub(super) struct Tree {
     cpu: Duration,
     /// Logs with a limit.
     logs: Vec<LimitedLog>,
-    /// What is in force for the leader, if it asked for anything.
-    in_force: Option<Box<InForce>>,
-    /// The niceness that its autogroup is still to get, and when to try.
-    autogroup: Option<(i32, Instant)>,
+    applied: Applied,
 }
 
 impl Tree {
     /// The tree of a command that was started between these times.
     pub(super) fn new(keeper: &str, run: u64, launch: Launch, spawned: Spawned, [started, now]: [Instant; 2]) -> Tree {
         let leader = spawned.pid;
+        let applied = Applied::new(spawned, &launch.limits, now);
         let Launch { token, limits, grace, log, err_log, log_bytes_max, .. } = launch;
         let logs = [Some(log), err_log].into_iter().flatten();
         let look = if limits.ram_mb.is_some() { CHECK_INTERVAL_LIMITED } else { CHECK_INTERVAL };
@@ -121,8 +117,7 @@ impl Tree {
             cpu: Duration::ZERO,
             logs: log_bytes_max
                 .map_or_else(Vec::new, |bytes| logs.filter_map(|path| LimitedLog::open(&path, bytes).ok()).collect()),
-            in_force: spawned.in_force,
-            autogroup: spawned.autogroup.map(|nice| (nice, now + AUTOGROUP_INTERVAL)),
+            applied,
         }
     }
 
@@ -144,7 +139,7 @@ impl Tree {
     pub(super) fn alive(&mut self, now: Instant) -> Alive {
         self.announced = true;
         let paused = self.phase == Phase::Frozen;
-        let (token, in_force) = (self.token.clone(), self.in_force.clone());
+        let (token, in_force) = (self.token.clone(), self.applied.in_force());
         Alive { run: self.run, token, pid: self.leader, paused, wall: self.ran(now), in_force }
     }
 
@@ -166,32 +161,14 @@ impl Tree {
             Phase::Frozen => None,
             Phase::Ending { kill_at } => Some(kill_at),
         };
-        [announce, phase, self.autogroup.map(|(_, at)| at)].into_iter().flatten().min()
+        [announce, phase, self.applied.wakes_at()].into_iter().flatten().min()
     }
 
     /// Reports the start, once, and before anything else.
     fn announce(&mut self, replies: &mut Vec<Reply>) {
         if !std::mem::replace(&mut self.announced, true) {
             replies.push(Reply::Started { pid: self.leader });
-            replies.extend(self.in_force.clone().map(Reply::InForce));
-        }
-    }
-
-    /// Sets the niceness of the autogroup, if the system said to try again.
-    fn try_autogroup(&mut self, now: Instant, replies: &mut Vec<Reply>) {
-        let Some((nice, _)) = self.autogroup.filter(|(_, at)| now >= *at) else { return };
-        if self.leader_end.is_none() && spawn::needs_again(autogroup::set_nice(self.leader, nice)) {
-            self.autogroup = Some((nice, now + AUTOGROUP_INTERVAL));
-            return;
-        }
-        self.autogroup = None;
-        // The leader may have ended; then what was measured before stays.
-        let alive = procfs::one(self.leader).filter(|one| !one.is_dead()).and_then(|_| InForce::of(self.leader));
-        if let (Some(is), Some(was)) = (alive, &mut self.in_force) {
-            **was = InForce { refused: std::mem::take(&mut was.refused), ..is };
-            if self.announced {
-                replies.push(Reply::InForce(was.clone()));
-            }
+            replies.extend(self.applied.in_force().map(Reply::InForce));
         }
     }
 
@@ -254,7 +231,9 @@ impl Tree {
         if is_empty {
             return Some(self.finish(now, replies));
         }
-        self.try_autogroup(now, replies);
+        if self.applied.retry(now, self.leader_end.is_none()) && self.announced {
+            replies.extend(self.applied.in_force().map(Reply::InForce));
+        }
         if self.leader_end.is_some() && !matches!(self.phase, Phase::Ending { .. } | Phase::Killing { .. }) {
             // Processes that are ending by themselves cause no warning.
             let left = procfs::scan(self.me).iter().filter(|one| !one.is_dead()).count();
@@ -380,7 +359,6 @@ impl Tree {
 
     fn finish(&mut self, now: Instant, replies: &mut Vec<Reply>) -> End {
         self.freezer.clean(&self.keeper);
-        self.remove_groups();
         self.trim_logs(replies);
         let peak_mb = self.peak_kb.div_ceil(1000);
         if let Some(limit) = self.limits.ram_mb.filter(|&limit| peak_mb > limit)
@@ -392,18 +370,8 @@ impl Tree {
         // A cancel or a limit stays the reason, whatever exit status the leader had after TERM.
         let how = self.verdict.take().or(self.leader_end.take()).unwrap_or(How::KeeperLost);
         let token = std::mem::take(&mut self.token);
-        let in_force = self.in_force.take();
+        let in_force = self.applied.end(&self.keeper);
         End { token, how, peak_rss_kb: self.peak_kb, cpu: self.cpu, wall: self.ran(now), in_force }
-    }
-
-    /// The kernel may need a moment to release the last process.
-    fn remove_groups(&self) {
-        for _ in 0..100 {
-            if !schedule::may_have_group(&self.limits) || cpu_group::remove(&self.keeper) {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
     }
 }
 

@@ -5,7 +5,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use mech_process::{
-    Class, InForce, IoPriority, KeeperProgram, Keepers, Launch, Limits, Policy, Recovered, Report, Reservation, procfs,
+    Class, InForce, IoPriority, KeeperProgram, Keepers, Launch, Limits, Policy, Recovered, Report, Reservation,
+    Setting, procfs,
 };
 
 use crate::bench::{Bench, KEEPER, Running, until};
