@@ -1,10 +1,12 @@
 //! A machine that stays usable: something interactive beside eight busy jobs, with class `batch` and with class `normal`.
 //!
 //! The probe is a process in a session of its own, as a program of a desktop is. It wakes every 10 ms, computes for 3 ms, as who draws a frame, and records how
-//! late it was done. Figures of a shared machine vary, so there are several rounds, and what is asserted is an order, not a time.
+//! late it was done. Figures of a shared machine vary, so there are several rounds, and what is asserted is an order, not a time: in one of them the
+//! probe is a fifth less late in the middle, and no later at the end.
 
 use std::time::{Duration, Instant};
 
+use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::run_site::Site;
@@ -12,11 +14,18 @@ use crate::{says, text};
 
 const PERIOD: Duration = Duration::from_millis(10);
 const WORK: Duration = Duration::from_millis(3);
-const FRAMES: usize = 100;
+const FRAMES: usize = 150;
+/// The first frames are not counted: the load is still being balanced.
+const WARM_UP: usize = 20;
 const HOGS: usize = 8;
 const ROUNDS: usize = 6;
 /// The test, which is the probe in a process of its own.
 const PROBE: &str = "desktop::beside_eight_hogs_a_probe_is_no_later_with_batch_than_with_normal";
+
+/// Hogs and probe share two CPUs, however many there are.
+fn cpus() -> Vec<usize> {
+    mech_process::machine::online_cpus().into_iter().take(2).collect()
+}
 
 fn cpu_time() -> Duration {
     let now = clock_gettime(ClockId::ThreadCPUTime);
@@ -26,22 +35,27 @@ fn cpu_time() -> Duration {
 /// The probe: prints p50 and p99, in microseconds.
 fn probe() {
     let _ = rustix::process::setsid();
+    let mut set = CpuSet::new();
+    cpus().into_iter().for_each(|cpu| set.set(cpu));
+    sched_setaffinity(None, &set).unwrap();
     let mut late: Vec<u128> = Vec::with_capacity(FRAMES);
-    for _ in 0..FRAMES {
+    for frame in 0..WARM_UP + FRAMES {
         let due = Instant::now() + PERIOD + WORK;
         std::thread::sleep(PERIOD);
         let until = cpu_time() + WORK;
         while cpu_time() < until {}
-        late.push(due.elapsed().as_micros());
+        if frame >= WARM_UP {
+            late.push(due.elapsed().as_micros());
+        }
     }
     late.sort_unstable();
-    println!("late {} {}", late[FRAMES / 2], late[FRAMES * 99 / 100]);
+    println!("late {} {}", late[FRAMES / 2], late[(FRAMES - 1) * 99 / 100]);
 }
 
 /// How late the probe is beside the hogs: p50 and p99.
 fn beside_hogs(class: &str) -> (Duration, Duration) {
-    let job = "[job.hog]\nforeach = { n = '1..8' }\nrun = 'echo up > up{n}; while :; do :; done'\n";
-    let site = Site::new(&format!("[resources]\ncpu = {HOGS}\n{job}"));
+    let job = "foreach = { n = '1..8' }\nrun = 'echo up > up{n}; while :; do :; done'\n";
+    let site = Site::new(&format!("[resources]\ncpu = {HOGS}\n[job.hog]\ncpus = {:?}\n{job}", cpus()));
     let up: Vec<_> = (1..=HOGS).map(|n| site.fifo(&format!("up{n}"))).collect();
     let run = site.start(&format!("run jobs.toml --overcommit --class {class}"));
     up.iter().for_each(|up| drop(up.wait()));
@@ -65,7 +79,7 @@ fn beside_eight_hogs_a_probe_is_no_later_with_batch_than_with_normal() {
         let [(b50, b99), (n50, n99)] = [batch, normal];
         println!("probe beside {HOGS} hogs: batch p50 {b50:?} p99 {b99:?}; normal p50 {n50:?} p99 {n99:?}");
         tried.push((batch, normal));
-        if b50 <= n50 && b99 <= n99 {
+        if b50 * 5 <= n50 * 4 && b99 <= n99 {
             return;
         }
     }
