@@ -2,7 +2,7 @@
 //!
 //! The probe is a process in a session of its own, as a program of a desktop is. It wakes every 10 ms, computes for 3 ms, as who draws a frame, and records how
 //! late it was done. Figures of a shared machine vary, so there are several rounds, and what is asserted is an order, not a time: in one of them the
-//! probe is a fifth less late in the middle, and no later at the end.
+//! probe is less than two thirds as late in the middle, and no later at the end.
 
 use std::time::{Duration, Instant};
 
@@ -79,7 +79,7 @@ fn beside_eight_hogs_a_probe_is_no_later_with_batch_than_with_normal() {
         let [(b50, b99), (n50, n99)] = [batch, normal];
         println!("probe beside {HOGS} hogs: batch p50 {b50:?} p99 {b99:?}; normal p50 {n50:?} p99 {n99:?}");
         tried.push((batch, normal));
-        if b50 * 5 <= n50 * 4 && b99 <= n99 {
+        if b50 * 5 <= n50 * 3 && b99 <= n99 {
             return;
         }
     }
