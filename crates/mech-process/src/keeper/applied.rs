@@ -11,7 +11,7 @@ use super::schedule;
 use super::spawn::{Spawned, needs_again};
 use crate::in_force::InForce;
 use crate::limits::Limits;
-use crate::{autogroup, cpu_group, procfs};
+use crate::{autogroup, procfs};
 
 /// The system changes autogroups for a user ten times a second.
 const AUTOGROUP_INTERVAL: Duration = Duration::from_millis(110);
@@ -63,11 +63,8 @@ impl Applied {
 
     /// The tree is empty: removes its groups, and returns what was in force.
     pub(super) fn end(&mut self, keeper: &str) -> Option<Box<InForce>> {
-        for _ in 0..100 {
-            if !self.may_have_group || cpu_group::remove(keeper) {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(1)); // the kernel may need a moment to release the last process
+        if self.may_have_group {
+            schedule::remove_groups(keeper);
         }
         self.in_force.take()
     }

@@ -14,6 +14,7 @@
 //! | reservation | `SCHED_DEADLINE` | `SCHED_FIFO` | class `latency` |
 
 use std::io;
+use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_setaffinity};
 
@@ -46,6 +47,16 @@ pub(super) fn is_asked(limits: &Limits) -> bool {
 /// Whether these limits may need a control group.
 pub(super) fn may_have_group(limits: &Limits) -> bool {
     limits.cpus.is_some() || limits.weight.is_some()
+}
+
+/// Removes the control groups of keeper `id`. The kernel may need a moment to release the last process.
+pub(super) fn remove_groups(id: &str) {
+    for _ in 0..100 {
+        if cpu_group::remove(id) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 impl Schedule {

@@ -65,6 +65,11 @@ pub(super) fn spawn(launch: &Launch, id: &str, streams: Streams) -> Result<Spawn
         let thread = thread.map_err(|error| format!("cannot start {program:?} from a thread of its own: {error}"))?;
         thread.join().unwrap_or_else(|_| Err(format!("starting {program:?} panicked")))
     })
+    .inspect_err(|_| {
+        if schedule::may_have_group(&launch.limits) {
+            schedule::remove_groups(id); // the thread that was in them is gone
+        }
+    })
 }
 
 /// Starts the command from this thread, which gets what the command asks for.

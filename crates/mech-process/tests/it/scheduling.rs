@@ -276,6 +276,17 @@ fn a_command_that_cannot_start_is_not_blamed_on_its_reservation() {
 }
 
 #[test]
+fn a_command_that_cannot_start_leaves_no_control_group() {
+    let bench = Bench::new();
+    for cpu in [0, 100_000] {
+        let mut launch = Launch::new("job", ["no-such-program"], bench.path("log"));
+        launch.limits = Limits { cpus: Some(vec![cpu]), weight: Some(200), ..Limits::default() };
+        bench.start(launch).end();
+        assert_eq!(bench.groups(), 0, "CPU {cpu}");
+    }
+}
+
+#[test]
 fn who_adopts_a_command_sees_what_is_in_force() {
     let bench = Bench::new();
     let log = bench.path("log");
