@@ -7,7 +7,7 @@ use std::{error::Error, fs, path::Path, sync::Arc, time::Duration};
 
 use bursar::jobs::{
     Job, Jobs,
-    process::{Command, CommandEnd, KeeperProgram, Keepers, News, Processes, keeper_main},
+    process::{Class, Command, CommandEnd, KeeperProgram, Keepers, News, Processes, keeper_main},
 };
 
 /// The first argument of a keeper.
@@ -53,6 +53,7 @@ fn run(folder: &Path) -> Result<(), Box<dyn Error>> {
         let mut command = Command::new(["sh", "-c", script]);
         command.cwd = Some(folder.to_owned());
         command.limits.wall = Some(Duration::from_secs(60));
+        command.limits.class = Some(Class::Batch); // it gives way to what a person waits for
         Job::new(name).execute(processes.clone(), Arc::new(command))
     };
     jobs.submit_all([

@@ -22,7 +22,7 @@ use std::fmt;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use crate::procfs;
@@ -73,12 +73,8 @@ pub(crate) fn confinement() -> Confinement {
 fn base() -> Result<&'static Base, &'static String> {
     static BASE: OnceLock<Result<Base, String>> = OnceLock::new();
     BASE.get_or_init(|| {
+        let (mounts, groups) = texts()?;
         let without = std::env::var(DISABLE_VARIABLE).unwrap_or_default();
-        if !matches!(without.as_str(), "" | "v2") {
-            return Err(format!("{DISABLE_VARIABLE} is set"));
-        }
-        let mounts = fs::read_to_string("/proc/self/mounts").map_err(|error| format!("/proc/self/mounts: {error}"))?;
-        let groups = fs::read_to_string("/proc/self/cgroup").map_err(|error| format!("/proc/self/cgroup: {error}"))?;
         let mut reasons = Vec::new();
         for (kind, group) in own_groups(&mounts, &groups) {
             if without == "v2" && kind == Confinement::CgroupV2 {
@@ -101,28 +97,86 @@ struct OwnGroup {
     is_top: bool,
 }
 
+/// The group of this process in the hierarchy of a controller of version 1; without a name, in that of version 2.
+fn own_group(mounts: &str, groups: &str, controller: &str) -> Option<OwnGroup> {
+    let has = |list: &str| list.split(',').any(|item| item == controller);
+    let is_it = |kind: &str, options: &str| match controller {
+        "" => kind == "cgroup2",
+        _ => kind == "cgroup" && has(options),
+    };
+    let mount = mounts.lines().find_map(|line| {
+        let mut fields = line.split(' ').skip(1);
+        let (dir, kind, options) = (fields.next()?, fields.next()?, fields.next()?);
+        is_it(kind, options).then(|| PathBuf::from(dir))
+    })?;
+    let below = procfs::group(groups, controller)?.trim_start_matches('/');
+    let dir = if below.is_empty() { mount } else { mount.join(below) };
+    Some(OwnGroup { dir, is_top: below.is_empty() })
+}
+
 /// The groups of this process in the hierarchies that can freeze; version 2 first.
 fn own_groups(mounts: &str, groups: &str) -> Vec<(Confinement, OwnGroup)> {
-    let mount = |wanted: &dyn Fn(&str, &str) -> bool| {
-        mounts.lines().find_map(|line| {
-            let mut fields = line.split(' ').skip(1);
-            let (dir, kind, options) = (fields.next()?, fields.next()?, fields.next()?);
-            wanted(kind, options).then(|| PathBuf::from(dir))
-        })
-    };
-    let group = |mount: Option<PathBuf>, group: Option<&str>| {
-        let (mount, group) = (mount?, group?);
-        let below = group.trim_start_matches('/');
-        let dir = if below.is_empty() { mount } else { mount.join(below) };
-        Some(OwnGroup { dir, is_top: below.is_empty() })
-    };
-    let has = |list: &str, one: &str| list.split(',').any(|item| item == one);
-    let v2 = group(mount(&|kind, _| kind == "cgroup2"), procfs::group(groups, ""));
-    let v1 =
-        group(mount(&|kind, options| kind == "cgroup" && has(options, "freezer")), procfs::group(groups, "freezer"));
-    let v2 = v2.map(|group| (Confinement::CgroupV2, group));
-    v2.into_iter().chain(v1.map(|group| (Confinement::CgroupV1, group))).collect()
+    let of = |kind, controller| own_group(mounts, groups, controller).map(|group| (kind, group));
+    [of(Confinement::CgroupV2, ""), of(Confinement::CgroupV1, "freezer")].into_iter().flatten().collect()
 }
+
+/// What `/proc` says about groups, unless [`DISABLE_VARIABLE`] forbids them: mounts, and the groups of this process.
+fn texts() -> Result<(String, String), String> {
+    let read = |path: &str| fs::read_to_string(path).map_err(|error| format!("{path}: {error}"));
+    match std::env::var(DISABLE_VARIABLE).as_deref() {
+        Ok("" | "v2") | Err(_) => Ok((read("/proc/self/mounts")?, read("/proc/self/cgroup")?)),
+        Ok(_) => Err(format!("{DISABLE_VARIABLE} is set")),
+    }
+}
+
+/// Where groups with this controller may be made: the directory, and whether it is of version 2.
+pub(crate) fn base_of(controller: &str) -> Result<(PathBuf, bool), String> {
+    let (mounts, groups) = texts()?;
+    if let Some(group) = own_group(&mounts, &groups, controller) {
+        return check_delegated(&group).map(|()| (group.dir, false));
+    }
+    let group = own_group(&mounts, &groups, "").ok_or_else(|| format!("no controller `{controller}` is mounted"))?;
+    check_delegated(&group)?;
+    enable(&group.dir, controller).map(|()| (group.dir, true))
+}
+
+/// Where groups with this controller are, if any were made.
+pub(crate) fn own_dir(controller: &str) -> Option<PathBuf> {
+    let (mounts, groups) = texts().ok()?;
+    own_group(&mounts, &groups, controller).or_else(|| own_group(&mounts, &groups, "")).map(|group| group.dir)
+}
+
+/// Has children of a group of version 2 have this controller.
+fn enable(dir: &Path, controller: &str) -> Result<(), String> {
+    let read = |name: &str| fs::read_to_string(dir.join(name)).unwrap_or_default();
+    let has = |name: &str| read(name).split_whitespace().any(|one| one == controller);
+    if has("cgroup.subtree_control") {
+        return Ok(());
+    }
+    if !has("cgroup.controllers") {
+        return Err(format!("{} has no controller `{controller}`", dir.display()));
+    }
+    // The kernel refuses this while the group itself has processes, unless it is the root.
+    fs::write(dir.join("cgroup.subtree_control"), format!("+{controller}"))
+        .map_err(|error| format!("{} cannot pass the controller `{controller}` on: {error}", dir.display()))
+}
+
+/// The group of any process in the hierarchy of a controller, if it is one that was made here: its directory, and whether it is of version 2.
+pub(crate) fn made_group_of(pid: i32, controller: &str) -> Option<(PathBuf, bool)> {
+    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok().filter(|groups| groups.contains(PREFIX))?;
+    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+    let of = |controller, is_v2| Some((own_group(&mounts, &groups, controller)?.dir, is_v2));
+    let (dir, is_v2) = of(controller, false).or_else(|| of("", true))?;
+    dir.file_name()?.to_str()?.starts_with(PREFIX).then_some((dir, is_v2))
+}
+
+/// The name of the groups of a keeper.
+pub(crate) fn group_name(id: &str) -> String {
+    format!("{PREFIX}{id}")
+}
+
+/// With this begin the names of all groups that are made here.
+const PREFIX: &str = "bursar-";
 
 /// Checks that we may make groups below this one.
 fn check_delegated(group: &OwnGroup) -> Result<(), String> {
@@ -178,7 +232,7 @@ impl Group {
     }
 
     fn named(base: &Base, id: &str) -> Group {
-        Group { dir: base.dir.join(format!("bursar-{id}")), is_v2: base.kind == Confinement::CgroupV2 }
+        Group { dir: base.dir.join(group_name(id)), is_v2: base.kind == Confinement::CgroupV2 }
     }
 
     /// Moves a process in. A process that is gone is no error.

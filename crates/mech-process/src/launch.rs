@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::in_force::InForce;
+use crate::limits::Limits;
 use crate::os_text::{os_list, os_opt_path, os_pairs, os_path};
 
 /// A command to start, and its limits.
@@ -115,32 +117,6 @@ impl Streams {
     }
 }
 
-/// What a tree may use. The default is: anything.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Limits {
-    /// Time it may run; frozen time does not count.
-    pub wall: Option<Duration>,
-    /// Memory of the whole tree, in MB (10^6 bytes). Sampled every 50 ms, so a tree can be over its limit for that long.
-    pub ram_mb: Option<u64>,
-    /// What happens to a tree over `ram_mb`.
-    pub over_ram: OverRam,
-    /// The CPUs it may run on, by number.
-    pub cpus: Option<Vec<usize>>,
-    /// Its niceness, −20 to 19.
-    pub nice: Option<i32>,
-}
-
-/// What happens to a tree that uses more memory than its limit.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub enum OverRam {
-    /// It is killed at once, with [`How::OverMemory`].
-    #[default]
-    Kill,
-    /// A warning is reported, once, and the tree runs on.
-    Warn,
-}
-
 /// What a listener gets, in this order: `Started`, any others, `Ended`.
 ///
 /// `Started` is missing if the command could not start or its keeper was lost.
@@ -151,6 +127,8 @@ pub enum Report {
         /// The first process of the tree, and its process group.
         pid: i32,
     },
+    /// What the system has in force for it. Reported after `Started` if its limits ask for any of this, and again if it changed.
+    InForce(Box<InForce>),
     /// Every process of the tree has stopped.
     Paused,
     /// The tree runs again.
@@ -179,6 +157,9 @@ pub struct End {
     pub cpu: Duration,
     /// From its start to the end of its last process, without the time it was frozen.
     pub wall: Duration,
+    /// What the system had in force for it, if its limits asked for any of this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_force: Option<Box<InForce>>,
 }
 
 /// Why a tree ended.

@@ -11,25 +11,35 @@
 //! - Memory is sampled every 50 ms, so a limit is enforced with that delay. Shared pages are counted once before a tree is killed for its memory.
 //! - If another process kills a keeper, the exit status of its command is lost. Its tree is killed as far as it can be found.
 //! - A command that becomes another user (`sudo`) can be killed only by a client that may signal that user; a warning says so.
+//! - A reservation (`SCHED_DEADLINE`) is that of a command's first thread: Linux does not let it be inherited.
 //! - A process that ignores SIGCHLD, or never reaps, hides the CPU time of its children: the kernel discards it.
 #![deny(unsafe_code)]
 
+mod autogroup;
 mod cgroup;
+mod class;
+mod cpu_group;
 mod gpu;
+mod in_force;
 pub mod keeper;
 mod launch;
+mod limits;
 mod log;
 pub mod machine;
 mod os_text;
 mod pool;
 pub mod procfs;
-#[allow(unsafe_code, reason = "two system calls; their files say why")]
+#[allow(unsafe_code, reason = "a few system calls; their files say why")]
 mod raw;
 mod record;
 mod wire;
 
 pub use cgroup::Confinement;
-pub use launch::{End, How, Launch, Limits, OverRam, Report, Stdin, Streams};
+pub use class::{Class, Reservation, UnknownClass};
+pub use cpu_group::GroupValue;
+pub use in_force::{InForce, IoPriority, Policy, Refusal, Setting};
+pub use launch::{End, How, Launch, Report, Stdin, Streams};
+pub use limits::{Limits, OverRam};
 pub use log::LimitedLog;
 pub use pool::{Handle, KeeperProgram, Keepers, Listener, Recovered, Snapshot, Survivor};
 

@@ -31,6 +31,47 @@ pub fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
+/// The numbers of the CPUs that are online.
+pub fn online_cpus() -> Vec<usize> {
+    let text = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    let numbers = cpu_numbers(&text);
+    if numbers.is_empty() { (0..cpus()).collect() } else { numbers }
+}
+
+/// Numbers of CPUs as the kernel writes them.
+///
+/// ```
+/// assert_eq!(mech_process::machine::cpu_list(&[8, 0, 1, 2]), "0-2,8");
+/// ```
+pub fn cpu_list(cpus: &[usize]) -> String {
+    let mut sorted = cpus.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let runs = sorted.chunk_by(|one, next| one + 1 == *next);
+    let runs = runs.map(|run| match run {
+        [one] => one.to_string(),
+        [first, .., last] => format!("{first}-{last}"),
+        [] => String::new(),
+    });
+    runs.collect::<Vec<_>>().join(",")
+}
+
+/// The numbers of a list as the kernel writes it: `0-3,8`. Empty if it is not such a list.
+fn cpu_numbers(text: &str) -> Vec<usize> {
+    let run = |run: &str| -> Option<(usize, usize)> {
+        let (first, last) = run.split_once('-').unwrap_or((run, run));
+        Some((first.trim().parse().ok()?, last.trim().parse().ok()?))
+    };
+    let runs: Option<Vec<_>> = text.trim().split(',').map(run).collect();
+    runs.unwrap_or_default()
+        .into_iter()
+        .flat_map(|(first, last)| first..=last.min(first.saturating_add(CPUS_MAX)))
+        .collect()
+}
+
+/// A longer run of CPUs is a mistake.
+const CPUS_MAX: usize = 4_096;
+
 fn meminfo(name: &str) -> Option<u64> {
     Some(procfs::kb(&fs::read_to_string("/proc/meminfo").ok()?, name)? / 1000)
 }
@@ -79,6 +120,14 @@ mod tests {
         let (free, total) = (memory_available_mb().unwrap(), memory_total_mb().unwrap());
         assert!(0 < free && free <= total, "{free} of {total}");
         assert!(cpus() > 0);
+    }
+
+    #[test]
+    fn lists_of_cpus_are_read_and_written_as_the_kernel_does() {
+        assert_eq!(cpu_numbers("0-2,8\n"), [0, 1, 2, 8]);
+        assert_eq!(cpu_list(&cpu_numbers("3,1-2")), "1-3");
+        assert!(cpu_numbers("").is_empty() && cpu_numbers("all").is_empty());
+        assert!(!online_cpus().is_empty());
     }
 
     #[test]

@@ -239,7 +239,14 @@ mod tests {
 
     fn end(token: &str) -> End {
         let how = How::TimedOut { after: Duration::from_millis(1500) };
-        End { token: token.into(), how, peak_rss_kb: 1, cpu: Duration::ZERO, wall: Duration::from_micros(7) }
+        End {
+            token: token.into(),
+            how,
+            peak_rss_kb: 1,
+            cpu: Duration::ZERO,
+            wall: Duration::from_micros(7),
+            in_force: None,
+        }
     }
 
     #[test]

@@ -25,6 +25,7 @@ use rustix::net::{
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+use crate::in_force::InForce;
 use crate::launch::{End, Launch};
 
 /// Above twice the 2 MiB that Linux accepts as arguments and environment: a byte that is not ASCII is two bytes on the wire.
@@ -77,6 +78,7 @@ pub(crate) enum Reply {
     Started {
         pid: i32,
     },
+    InForce(Box<InForce>),
     Paused,
     Resumed,
     Warning(String),
@@ -94,6 +96,8 @@ pub(crate) struct Alive {
     pub(crate) pid: i32,
     pub(crate) paused: bool,
     pub(crate) wall: Duration,
+    #[serde(default)]
+    pub(crate) in_force: Option<Box<InForce>>,
 }
 
 /// Queued messages that are not yet sent.

@@ -2,7 +2,7 @@
 //!
 //! Room: values.
 
-use crate::plan::{Incomplete, OnCrash, OverRam, Resources};
+use crate::plan::{Class, Incomplete, OnCrash, OverRam, Reservation, Resources};
 use surface_text::Span;
 use surface_text::fields::Spanned;
 use surface_text::tree::Node;
@@ -24,8 +24,10 @@ pub(crate) struct Settings {
     pub(crate) ram_limit_mb: Option<u64>,
     pub(crate) log_limit_mb: Option<u64>,
     pub(crate) over_ram: Option<OverRam>,
-    pub(crate) pin: Option<Vec<u32>>,
+    pub(crate) cpus: Option<Vec<u32>>,
     pub(crate) nice: Option<i32>,
+    pub(crate) class: Option<Class>,
+    pub(crate) weight: Option<u32>,
     pub(crate) env: Vec<(String, Spanned<String>)>,
     pub(crate) cwd: Option<Spanned<String>>,
     pub(crate) incomplete: Option<Incomplete>,
@@ -34,12 +36,12 @@ pub(crate) struct Settings {
 
 impl Settings {
     /// Bytes a copy takes, about: `[defaults]` and `[env]` are copied into every job.
-    pub(crate) fn weight(&self) -> usize {
+    pub(crate) fn text_bytes(&self) -> usize {
         let env: usize = self.env.iter().map(|(name, value)| name.len() + value.value.len() + 64).sum();
         let named: usize = self.named.iter().map(|(name, _)| name.len() + 32).sum();
-        let pin = self.pin.as_ref().map_or(0, |pin| pin.len() * 4);
+        let cpus = self.cpus.as_ref().map_or(0, |cpus| cpus.len() * 4);
         env + named
-            + pin
+            + cpus
             + self.shell.as_ref().map_or(0, String::len)
             + self.cwd.as_ref().map_or(0, |cwd| cwd.value.len())
     }
@@ -62,8 +64,10 @@ impl Settings {
             ram_limit_mb: self.ram_limit_mb.or(d.ram_limit_mb),
             log_limit_mb: self.log_limit_mb.or(d.log_limit_mb),
             over_ram: self.over_ram.or(d.over_ram),
-            pin: self.pin.or_else(|| d.pin.clone()),
+            cpus: self.cpus.or_else(|| d.cpus.clone()),
             nice: self.nice.or(d.nice),
+            class: self.class.or(d.class),
+            weight: self.weight.or(d.weight),
             env: merged(&d.env, self.env),
             cwd: self.cwd.or_else(|| d.cwd.clone()),
             incomplete: self.incomplete.or(d.incomplete),
@@ -103,8 +107,24 @@ pub(crate) struct Draft<'n, 't> {
     pub(crate) needs_inputs: bool,
     pub(crate) inputs: Vec<Spanned<&'n str>>,
     pub(crate) outputs: Vec<Spanned<&'n str>>,
+    pub(crate) budget_us: Option<Spanned<u64>>,
+    pub(crate) deadline_us: Option<Spanned<u64>>,
+    pub(crate) period_us: Option<Spanned<u64>>,
     /// Without what is shared.
     pub(crate) own: Settings,
+}
+
+impl Draft<'_, '_> {
+    /// The CPU time that is reserved for it: a deadline is a period, if there is no other, and the other way round.
+    pub(crate) fn reservation(&self) -> Option<Reservation> {
+        let of = |time: &Option<Spanned<u64>>| time.as_ref().map(|time| time.value);
+        let (deadline, period) = (of(&self.deadline_us), of(&self.period_us));
+        Some(Reservation {
+            budget_us: of(&self.budget_us)?,
+            deadline_us: deadline.or(period)?,
+            period_us: period.or(deadline)?,
+        })
+    }
 }
 
 /// A whole file.

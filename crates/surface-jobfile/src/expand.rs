@@ -41,7 +41,7 @@ pub(crate) fn expand<'t>(
         let instances = foreach::expand(draft, &context, values);
         let mut keys = Vec::new();
         if let Some(instances) = instances {
-            let weight = drafts.shared.weight();
+            let weight = drafts.shared.text_bytes();
             let Some(left) = text_left.checked_sub(weight) else {
                 too_much_text(draft, limits, values);
                 break;
@@ -138,7 +138,7 @@ fn jobs<'t>(
 ) -> Option<(Vec<Job>, usize)> {
     let keys: Vec<&str> = instances.axes.iter().map(|axis| axis.key.as_str()).collect();
     let templates = Templates::read(draft, settings, &keys, values)?;
-    let fixed = settings.weight() + draft.name.len() + keys.iter().map(|key| key.len()).sum::<usize>();
+    let fixed = settings.text_bytes() + draft.name.len() + keys.iter().map(|key| key.len()).sum::<usize>();
     let mut jobs = Vec::with_capacity(instances.combinations.len());
     for combination in &instances.combinations {
         let filling = instances.values(combination);
@@ -197,6 +197,7 @@ fn job(
 ) -> Job {
     let fill = |template: &Template| template.fill(&name, filling);
     let list = |templates: &[Template]| templates.iter().map(fill).collect::<Vec<_>>();
+    let reservation = draft.reservation();
     let action = match &templates.line[..] {
         [path] if templates.what == LineKind::Flow => Action::Flow(fill(path)),
         [line] if templates.what == LineKind::Shell => {
@@ -222,8 +223,12 @@ fn job(
         ram_limit_mb: settings.ram_limit_mb,
         log_limit_mb: settings.log_limit_mb,
         over_ram: settings.over_ram.unwrap_or_default(),
-        pin: settings.pin.clone().unwrap_or_default(),
-        nice: settings.nice,
+        cpus: settings.cpus.clone().unwrap_or_default(),
+        // A reservation takes the place of what `[defaults]` say.
+        nice: settings.nice.filter(|_| reservation.is_none()),
+        class: settings.class.filter(|_| reservation.is_none()),
+        weight: settings.weight.filter(|_| reservation.is_none()),
+        reservation,
         env: settings.env.iter().map(|(name, _)| name.clone()).zip(list(&templates.env)).collect(),
         cwd: templates.cwd.as_ref().map(|cwd| PathBuf::from(fill(cwd))),
         inputs: list(&templates.inputs),

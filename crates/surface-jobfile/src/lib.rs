@@ -44,6 +44,7 @@ mod paths;
 mod plan;
 mod read;
 mod reference;
+mod reservation;
 mod sources;
 mod template;
 
@@ -51,7 +52,7 @@ use std::path::Path;
 
 pub use fresh::Freshness;
 pub use limits::Limits;
-pub use plan::{Action, Incomplete, Job, OnCrash, OverRam, Plan, Resources};
+pub use plan::{Action, Class, Incomplete, Job, OnCrash, OverRam, Plan, Reservation, Resources};
 pub use reference::{reference, schema};
 pub use surface_text::units::{megabytes, millis};
 pub use surface_text::{Location, Problem, Problems};

@@ -115,11 +115,20 @@ pub struct Job {
     #[serde(default)]
     pub log_limit_mb: Option<u64>,
     /// CPUs it may run on, by number; empty: any.
-    #[serde(default)]
-    pub pin: Vec<u32>,
+    #[serde(default, alias = "pin")]
+    pub cpus: Vec<u32>,
     /// Its nice value, −20 to 19.
     #[serde(default)]
     pub nice: Option<i32>,
+    /// How the system treats it; `None`: as the run says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<Class>,
+    /// Its share of CPU time, 1 to 10,000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<u32>,
+    /// CPU time that is reserved for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reservation: Option<Reservation>,
     /// Variables added to those of the caller, sorted by name.
     #[serde(default)]
     pub env: Vec<(String, String)>,
@@ -172,6 +181,31 @@ impl Action {
             Self::Flow(path) => vec!["bursar", "flow", "run", "--plain", "--", path],
         }
     }
+}
+
+/// How the system treats a job and everything it starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Class {
+    /// As `bursar` itself.
+    Normal,
+    /// It waits for little.
+    Latency,
+    /// It gives way to what a person waits for.
+    Batch,
+    /// It gets what no other process wants.
+    Idle,
+}
+
+/// CPU time that is reserved for a job: `budget_us` in every `period_us`, each time within `deadline_us`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reservation {
+    /// CPU time in each period.
+    pub budget_us: u64,
+    /// How soon in each period.
+    pub deadline_us: u64,
+    /// How often.
+    pub period_us: u64,
 }
 
 /// What happens to a job that uses more than its `ram_limit`.
@@ -238,8 +272,11 @@ impl Job {
             ram_limit_mb: None,
             over_ram: OverRam::default(),
             log_limit_mb: None,
-            pin: Vec::new(),
+            cpus: Vec::new(),
             nice: None,
+            class: None,
+            weight: None,
+            reservation: None,
             env: Vec::new(),
             cwd: None,
             inputs: Vec::new(),

@@ -11,6 +11,7 @@ use crate::draft::{Draft, Drafts, Line, Settings};
 use crate::keys::{Key, MOST, RESOURCES, Set, Spanned, TOP, Values, key, keys, resource};
 use crate::limits::Limits;
 use crate::plan::Resources;
+use crate::reservation;
 use surface_text::Span;
 use surface_text::amounts::exact_megabytes;
 use surface_text::nearest;
@@ -146,6 +147,7 @@ fn named<'t>(settings: &mut Settings, entry: &Entry<'t>, resources: &Resources, 
     let name = units::clip(&entry.key);
     let candidates = keys().map(|key| key.field.name).chain(resources.named.iter().map(|(name, _)| name.as_str()));
     let help = match (nearest(&entry.key, candidates), &entry.node.value) {
+        _ if entry.key == "pin" => "it is called `cpus`".to_owned(),
         (Some(near), _) => format!("did you mean `{near}`?"),
         (None, Value::Whole(_)) => {
             format!("if it is a resource, say how much there is: `{name} = 1` under [resources]")
@@ -195,6 +197,9 @@ fn draft<'n, 't>(
         needs_inputs: false,
         inputs: Vec::new(),
         outputs: Vec::new(),
+        budget_us: None,
+        deadline_us: None,
+        period_us: None,
         own: Settings::default(),
     };
     let mut found: Vec<&Entry<'t>> = Vec::new();
@@ -234,6 +239,7 @@ fn draft<'n, 't>(
         values.report.add(&path.at, "this file has no name", "write one, or remove it from the list");
     }
     draft.own = own;
+    reservation::check(&draft, values);
     demands(&draft, shared, resources, values);
     Some(draft)
 }

@@ -44,6 +44,13 @@ pub enum Event {
     },
     /// The run as a whole was paused, or resumed.
     RunPaused(bool),
+    /// What the system has in force for the command of a job: only the latest is kept.
+    InForce {
+        /// Which job of the run.
+        job: u32,
+        /// In words.
+        words: String,
+    },
     /// A job started to make files, or has made them.
     Outputs(Box<Outputs>),
 }
@@ -125,6 +132,9 @@ pub struct Detail {
     /// Why it failed; what is over 4 KiB is cut.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// What the system had in force for it: its class, weight, CPUs or reservation, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub in_force: Option<String>,
     /// What it was given, if other than what was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub demand: Option<Demand>,

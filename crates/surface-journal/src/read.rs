@@ -110,7 +110,7 @@ impl Journal {
             let mut statement = db.prepare_cached(
                 "SELECT j.job, name, grp, command, print, cpu_slots, ram_mb, vram_mb, named,
                         state, attempt, ready_us, started_us, ended_us, token, pid, how, code,
-                        peak_rss_kb, cpu_ms, wall_ms, waited_ms, progress, error, demand, peak_vram_mb
+                        peak_rss_kb, cpu_ms, wall_ms, waited_ms, progress, error, demand, peak_vram_mb, in_force
                  FROM jobs j LEFT JOIN latest l ON l.run = j.run AND l.job = j.job
                  WHERE j.run = ?1 ORDER BY j.job",
             )?;
@@ -208,6 +208,7 @@ fn job_row(row: &Row<'_>) -> rusqlite::Result<JobRow> {
             wall_ms: unsigned(row, 20)?,
             waited_ms: unsigned(row, 21)?,
             error: row.get(23)?,
+            in_force: row.get(26)?,
             demand: demand.and_then(|text| serde_json::from_str(&text).ok()),
         },
     })

@@ -109,6 +109,8 @@ const STEPS: &[&str] = &[
     ALTER TABLE latest ADD COLUMN peak_vram_mb INTEGER;",
     // 3. A hash of what the job that made a file had read.
     "ALTER TABLE outputs ADD COLUMN inputs INTEGER;",
+    // 4. What the system had in force for a command, in words.
+    "ALTER TABLE latest ADD COLUMN in_force TEXT;",
 ];
 
 /// Opens the database and brings it to the present version.

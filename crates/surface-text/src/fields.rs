@@ -153,14 +153,17 @@ impl<'t> Values<'t> {
 
     /// Milliseconds.
     pub fn millis(&mut self, field: &Field<'_>, node: &Node<'t>) -> Option<u64> {
-        let help = "write \"250ms\", \"10s\", \"1h30m\", or a plain number of seconds";
-        self.duration(field, node, units::millis, help)
+        self.duration(field, node, units::millis, "write \"250ms\", \"10s\", \"1h30m\", or a plain number of seconds")
+    }
+
+    /// Microseconds.
+    pub fn micros(&mut self, field: &Field<'_>, node: &Node<'t>) -> Option<u64> {
+        self.duration(field, node, units::micros, "write \"500us\", \"2ms\", \"1s\", or a plain number of seconds")
     }
 
     /// Nanoseconds.
     pub fn nanos(&mut self, field: &Field<'_>, node: &Node<'t>) -> Option<u64> {
-        let help = "write \"300us\", \"5ms\", \"1s\", or a plain number of seconds";
-        self.duration(field, node, units::nanos, help)
+        self.duration(field, node, units::nanos, "write \"300us\", \"5ms\", \"1s\", or a plain number of seconds")
     }
 
     fn duration(
@@ -180,7 +183,7 @@ impl<'t> Values<'t> {
             }
         };
         match read(&text) {
-            Ok(duration) => Some(duration),
+            Ok(time) => Some(time),
             Err(why) => {
                 let message = format!("`{}` is {}, which is not a duration: {why}", field.name, self.written(&node.at));
                 self.report.add(&node.at, message, help);

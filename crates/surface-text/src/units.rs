@@ -37,45 +37,55 @@ pub const MAX_MB: u64 = 1_000_000_000_000;
 /// # Errors
 /// What is wrong with it, to follow a "because".
 pub fn millis(text: &str) -> Result<u64, &'static str> {
-    let scale = |unit: &str| match unit {
-        "ms" => Some(1),
-        "s" | "sec" => Some(1_000),
-        "m" | "min" => Some(60_000),
-        "h" => Some(3_600_000),
-        "d" => Some(86_400_000),
-        _ => None,
-    };
-    let total = duration(text, 1_000, scale, "its unit is none of ms, s, m, h, d")?;
+    let unit = |unit: &str| long_unit(unit).ok_or("its unit is none of ms, s, m, h, d");
+    let total = duration(text, unit)?;
     u64::try_from(total).ok().filter(|&ms| ms <= MAX_MILLIS).ok_or("it is more than 36500 days")
+}
+
+/// Microseconds of `500us`, `2ms`, `1.5s`, or of a plain number of seconds.
+///
+/// # Errors
+/// As of [`millis`].
+pub fn micros(text: &str) -> Result<u64, &'static str> {
+    let unit = |unit: &str| match unit {
+        "us" | "µs" => Ok(1),
+        _ => long_unit(unit).map(|ms| ms * 1_000).ok_or("its unit is none of us, ms, s, m, h, d"),
+    };
+    let total = duration(text, unit)?;
+    u64::try_from(total).ok().filter(|&us| us <= MAX_MILLIS * 1_000).ok_or("it is more than 36500 days")
 }
 
 /// Nanoseconds of `300us`, `1.5ms`, `2s`, or of a plain number of seconds.
 ///
 /// # Errors
-/// What is wrong with it, to follow a "because".
+/// As of [`millis`].
 pub fn nanos(text: &str) -> Result<u64, &'static str> {
-    let scale = |unit: &str| match unit {
-        "ns" => Some(1),
-        "us" | "µs" | "μs" => Some(1_000),
-        "ms" => Some(1_000_000),
-        "s" | "sec" => Some(1_000_000_000),
-        "m" | "min" => Some(60_000_000_000),
-        "h" => Some(3_600_000_000_000),
-        _ => None,
+    let unit = |unit: &str| match unit {
+        "ns" => Ok(1),
+        "us" | "µs" | "μs" => Ok(1_000),
+        "d" => Err("its unit is none of ns, us, ms, s, m, h"),
+        _ => long_unit(unit).map(|ms| ms * 1_000_000).ok_or("its unit is none of ns, us, ms, s, m, h"),
     };
-    let total = duration(text, 1_000_000_000, scale, "its unit is none of ns, us, ms, s, m, h")?;
+    let total = duration(text, unit)?;
     u64::try_from(total).ok().filter(|&ns| ns <= MAX_NANOS).ok_or("it is more than an hour")
 }
 
 const MAX_NANOS: u64 = 3_600_000_000_000;
 
-/// The sum of numbers with units. A number alone has the unit `plain`.
-fn duration(
-    text: &str,
-    plain: u128,
-    scale: impl Fn(&str) -> Option<u128>,
-    unknown: &'static str,
-) -> Result<u128, &'static str> {
+/// Milliseconds of a unit.
+fn long_unit(unit: &str) -> Option<u128> {
+    Some(match unit {
+        "ms" => 1,
+        "s" | "sec" => 1_000,
+        "m" | "min" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return None,
+    })
+}
+
+/// The sum of all numbers with their units; a plain number is seconds.
+fn duration(text: &str, scale: impl Fn(&str) -> Result<u128, &'static str>) -> Result<u128, &'static str> {
     let mut rest = text.trim();
     let mut total = 0_u128;
     if rest.is_empty() {
@@ -88,12 +98,8 @@ fn duration(
         let tail = tail.trim_start();
         let unit_end = tail.find(|c: char| !c.is_alphabetic()).unwrap_or(tail.len());
         let (unit, tail) = tail.split_at(unit_end);
-        let scale = match scale(unit) {
-            Some(scale) => scale,
-            None if unit.is_empty() && parts == 0 && tail.is_empty() => plain,
-            None => return Err(unknown),
-        };
-        total = total.saturating_add(scaled(number, scale)?);
+        let is_plain = unit.is_empty() && parts == 0 && tail.is_empty();
+        total = total.saturating_add(scaled(number, scale(if is_plain { "s" } else { unit })?)?);
         rest = tail.trim_start();
         parts += 1;
     }
@@ -216,6 +222,10 @@ mod tests {
         ] {
             assert_eq!(millis(text), Ok(ms), "{text}");
         }
+        for (text, us) in [("500us", 500), ("2ms", 2_000), ("1.5 ms", 1_500), ("1", 1_000_000), ("1ms 20us", 1_020)] {
+            assert_eq!(micros(text), Ok(us), "{text}");
+        }
+        assert!(micros("5 ns").is_err() && millis("5us").is_err());
         for text in ["", "m", "5 weeks", "1s2", "-1s", "40000d", "1.s", "s5", "1h 3"] {
             assert!(millis(text).is_err(), "{text}");
         }

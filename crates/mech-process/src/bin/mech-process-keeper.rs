@@ -3,7 +3,7 @@
 //! Room: tests.
 //!
 //! `mech-process-keeper keep HOME ID` is a keeper; with `STOP_FIRST` in its environment it stops itself before it listens. `mech-process-keeper client HOME LOG TOKEN COMMAND…` starts one command,
-//! says `started` and then `ended` on its standard output, and waits to be killed. With an empty HOME its pool is ephemeral.
+//! says `started` and then `ended` on its standard output, and waits to be killed. With an empty HOME its pool is ephemeral; the variable `CLASS` is the command's class.
 #![forbid(unsafe_code)]
 
 use std::io::{self, Write};
@@ -38,7 +38,8 @@ fn client(args: &[String]) -> io::Result<()> {
         "" => Keepers::ephemeral(program)?,
         home => Keepers::new(program, Path::new(home))?,
     };
-    let launch = Launch::new(&args[2], &args[3..], &args[1]);
+    let mut launch = Launch::new(&args[2], &args[3..], &args[1]);
+    launch.limits.class = std::env::var("CLASS").ok().and_then(|class| class.parse().ok());
     keepers.start(
         launch,
         Box::new(|report| {

@@ -16,8 +16,10 @@
 //! # What it cannot do
 //! A keeper that is itself killed loses its tree. The client then kills what it finds by session, group and mark (`pool/sweep.rs`).
 
+mod applied;
 mod freeze;
 mod kill;
+mod schedule;
 mod serve;
 mod spawn;
 mod tree;

@@ -165,8 +165,8 @@ impl Server {
             Err("its standard streams were lost on the way to its keeper")
         };
         match all_came.map_err(str::to_owned).and_then(|()| spawn::spawn(&launch, &self.id, streams)) {
-            Ok(leader) => {
-                let tree = Tree::new(&self.id, run, launch, leader, [started, Instant::now()]);
+            Ok(spawned) => {
+                let tree = Tree::new(&self.id, run, launch, spawned, [started, Instant::now()]);
                 self.tree = Some(if self.listener.is_some() { tree } else { tree.ephemeral() });
             }
             Err(why) => self.end(&End {
@@ -175,6 +175,7 @@ impl Server {
                 peak_rss_kb: 0,
                 cpu: Duration::ZERO,
                 wall: Duration::ZERO,
+                in_force: None,
             }),
         }
     }

@@ -3,28 +3,41 @@
 //! Room: mechanism. Knows how a [`Launch`] becomes a process; knows nothing of sockets.
 //!
 //! # Invariant
-//! CPUs and niceness hold from the first instruction of the command, and never for the keeper.
+//! CPUs, class, weight and reservation hold from the first instruction of the command, and never for the keeper. What is in force is read from the
+//! system after it was set. (The niceness of an autogroup is set just after the start.)
 //!
 //! # Why it holds
-//! Both are attributes of a *thread* in Linux, and its children inherit them. A command that asks for them is started from a thread of its
-//! own, which sets them for itself and then exits. Nothing has to be restored.
+//! They are attributes of a *thread* in Linux, and its children inherit them. A command that asks for them is started from a thread of its
+//! own, which sets them for itself and then exits. Nothing has to be restored. What a child does not inherit it sets itself, before exec.
 //!
 //! # Cost
-//! No code runs between fork and exec, so std uses `posix_spawn`, which copies no page tables.
+//! If nothing runs between fork and exec, std uses `posix_spawn`, which copies no page tables.
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use rustix::thread::{CpuSet, sched_setaffinity};
-
+use super::schedule::{self, Schedule};
+use crate::in_force::InForce;
 use crate::launch::{Launch, Streams};
-use crate::{MARK, STARTED_AS_KEEPER};
+use crate::{MARK, STARTED_AS_KEEPER, autogroup, procfs};
 
-/// Starts the command with the given standard streams, and returns its pid. No copy of a stream stays here.
-pub(super) fn spawn(launch: &Launch, id: &str, streams: Streams) -> Result<i32, String> {
+/// A command that runs.
+#[derive(Debug)]
+pub(super) struct Spawned {
+    pub(super) pid: i32,
+    /// What is in force for it, if it asked for anything.
+    pub(super) in_force: Option<Box<InForce>>,
+    /// The niceness that its autogroup is still to get: the system said to try again.
+    pub(super) autogroup: Option<i32>,
+}
+
+/// Starts the command with the given standard streams. No copy of a stream stays here.
+pub(super) fn spawn(launch: &Launch, id: &str, streams: Streams) -> Result<Spawned, String> {
     let Some(program) = launch.argv.first() else {
         return Err("there is no program to start: the command is empty".to_owned());
     };
@@ -33,7 +46,7 @@ pub(super) fn spawn(launch: &Launch, id: &str, streams: Streams) -> Result<i32, 
     let err = or_log(streams.stderr, launch.err_log.as_ref().unwrap_or(&launch.log))?;
     let mut command = Command::new(program);
     let stdin = streams.stdin.map_or_else(Stdio::null, Stdio::from);
-    command.args(&launch.argv[1..]).process_group(0).stdin(stdin).stdout(out).stderr(err);
+    command.args(&launch.argv[1..]).stdin(stdin).stdout(out).stderr(err);
     command.env_remove(STARTED_AS_KEEPER);
     if launch.clear_env {
         command.env_clear().env(MARK, id);
@@ -42,53 +55,69 @@ pub(super) fn spawn(launch: &Launch, id: &str, streams: Streams) -> Result<i32, 
     if let Some(cwd) = &launch.cwd {
         command.current_dir(cwd);
     }
-    let child = if launch.limits.cpus.is_none() && launch.limits.nice.is_none() {
-        command.spawn().map_err(|error| explain(launch, &error))
-    } else {
-        std::thread::scope(|scope| {
-            let start = || {
-                restrict(launch)?;
-                command.spawn().map_err(|error| explain(launch, &error))
-            };
-            let thread = std::thread::Builder::new().spawn_scoped(scope, start);
-            let thread =
-                thread.map_err(|error| format!("cannot start {program:?} from a thread of its own: {error}"))?;
-            thread.join().unwrap_or_else(|_| Err(format!("starting {program:?} panicked")))
-        })
+    if !schedule::is_asked(&launch.limits) {
+        let child = command.process_group(0).spawn().map_err(|error| explain(launch, &error))?;
+        // Dropping a `Child` neither waits nor kills; the process is reaped with all others.
+        return Ok(Spawned { pid: child.id().cast_signed(), in_force: None, autogroup: None });
+    }
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().spawn_scoped(scope, || scheduled(launch, id, command));
+        let thread = thread.map_err(|error| format!("cannot start {program:?} from a thread of its own: {error}"))?;
+        thread.join().unwrap_or_else(|_| Err(format!("starting {program:?} panicked")))
+    })
+    .inspect_err(|_| {
+        if schedule::may_have_group(&launch.limits) {
+            schedule::remove_groups(id); // the thread that was in them is gone
+        }
+    })
+}
+
+/// Starts the command from this thread, which gets what the command asks for.
+fn scheduled(launch: &Launch, id: &str, mut command: Command) -> Result<Spawned, String> {
+    let mut schedule = Schedule::enter(&launch.limits, id)?;
+    let before_exec = std::mem::take(&mut schedule.before_exec);
+    let chosen = Arc::clone(&before_exec.chosen);
+    // The leader of a session leads a process group, too; and a group leader may not create a session.
+    if !before_exec.leads_session {
+        command.process_group(0);
+    }
+    if before_exec.is_needed() {
+        before_exec.hook(&mut command);
+    }
+    let mut at = 0;
+    let child = loop {
+        chosen.store(at, Ordering::Relaxed);
+        match command.spawn() {
+            Ok(child) => break child,
+            Err(error) if launch.limits.reservation.is_some() && schedule.next_best(at, &error) => at += 1,
+            Err(error) => return Err(explain(launch, &error)),
+        }
     };
-    // Dropping a `Child` neither waits nor kills; the process is reaped with all others.
-    child.map(|child| child.id().cast_signed())
+    let pid = child.id().cast_signed();
+    let autogroup = schedule.autogroup.filter(|nice| needs_again(autogroup::set_nice(pid, *nice)));
+    let in_force = measure(pid).map(|in_force| Box::new(InForce { refused: schedule.refused, ..in_force }));
+    Ok(Spawned { pid, in_force, autogroup })
+}
+
+/// Whether the system wants to be asked again.
+pub(super) fn needs_again(set: io::Result<()>) -> bool {
+    set.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+}
+
+/// What is in force for a command that this thread has just started. One that has ended already has lost a part of it: that part it had inherited from
+/// this thread, but for its autogroup, which is not known any more.
+fn measure(pid: i32) -> Option<InForce> {
+    let now = InForce::of(pid)?;
+    if procfs::one(pid).is_some_and(|one| !one.is_dead()) {
+        return Some(now);
+    }
+    let inherited = InForce::of(rustix::thread::gettid().as_raw_pid())?;
+    Some(InForce { policy: now.policy, nice: now.nice, autogroup: None, ..inherited })
 }
 
 fn open_log(path: &Path) -> Result<File, String> {
     let opened = OpenOptions::new().append(true).create(true).open(path);
     opened.map_err(|error| format!("cannot write the log {}: {error}", path.display()))
-}
-
-/// Sets CPUs and niceness of this thread, for the command to inherit.
-fn restrict(launch: &Launch) -> Result<(), String> {
-    if let Some(cpus) = &launch.limits.cpus {
-        let mut set = CpuSet::new();
-        for &cpu in cpus {
-            if cpu >= CpuSet::MAX_CPU {
-                return Err(format!("CPU {cpu} cannot be asked for: the highest number is {}", CpuSet::MAX_CPU - 1));
-            }
-            set.set(cpu);
-        }
-        sched_setaffinity(None, &set).map_err(|error| {
-            format!("cannot run on CPUs {cpus:?}: {error}; this machine lets us use {}", crate::machine::cpus())
-        })?;
-    }
-    if let Some(nice) = launch.limits.nice {
-        rustix::process::setpriority_process(None, nice).map_err(|error| {
-            format!("cannot set niceness {nice}: {error}; only root may go below {}", current_nice())
-        })?;
-    }
-    Ok(())
-}
-
-fn current_nice() -> i32 {
-    rustix::process::getpriority_process(None).unwrap_or(0)
 }
 
 /// A message that says what is missing.

@@ -22,8 +22,11 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+use super::applied::Applied;
+use super::spawn::Spawned;
 use super::{freeze::Freezer, kill};
-use crate::launch::{End, How, Launch, Limits, OverRam};
+use crate::launch::{End, How, Launch};
+use crate::limits::{Limits, OverRam};
 use crate::log::LimitedLog;
 use crate::procfs;
 use crate::raw::reap;
@@ -78,11 +81,14 @@ pub(super) struct Tree {
     cpu: Duration,
     /// Logs with a limit.
     logs: Vec<LimitedLog>,
+    applied: Applied,
 }
 
 impl Tree {
     /// The tree of a command that was started between these times.
-    pub(super) fn new(keeper: &str, run: u64, launch: Launch, leader: i32, [started, now]: [Instant; 2]) -> Tree {
+    pub(super) fn new(keeper: &str, run: u64, launch: Launch, spawned: Spawned, [started, now]: [Instant; 2]) -> Tree {
+        let leader = spawned.pid;
+        let applied = Applied::new(spawned, &launch.limits, now);
         let Launch { token, limits, grace, log, err_log, log_bytes_max, .. } = launch;
         let logs = [Some(log), err_log].into_iter().flatten();
         let look = if limits.ram_mb.is_some() { CHECK_INTERVAL_LIMITED } else { CHECK_INTERVAL };
@@ -111,6 +117,7 @@ impl Tree {
             cpu: Duration::ZERO,
             logs: log_bytes_max
                 .map_or_else(Vec::new, |bytes| logs.filter_map(|path| LimitedLog::open(&path, bytes).ok()).collect()),
+            applied,
         }
     }
 
@@ -132,7 +139,8 @@ impl Tree {
     pub(super) fn alive(&mut self, now: Instant) -> Alive {
         self.announced = true;
         let paused = self.phase == Phase::Frozen;
-        Alive { run: self.run, token: self.token.clone(), pid: self.leader, paused, wall: self.ran(now) }
+        let (token, in_force) = (self.token.clone(), self.applied.in_force());
+        Alive { run: self.run, token, pid: self.leader, paused, wall: self.ran(now), in_force }
     }
 
     /// Time it ran, without the time it was frozen.
@@ -153,13 +161,14 @@ impl Tree {
             Phase::Frozen => None,
             Phase::Ending { kill_at } => Some(kill_at),
         };
-        [announce, phase].into_iter().flatten().min()
+        [announce, phase, self.applied.wakes_at()].into_iter().flatten().min()
     }
 
     /// Reports the start, once, and before anything else.
     fn announce(&mut self, replies: &mut Vec<Reply>) {
         if !std::mem::replace(&mut self.announced, true) {
             replies.push(Reply::Started { pid: self.leader });
+            replies.extend(self.applied.in_force().map(Reply::InForce));
         }
     }
 
@@ -221,6 +230,9 @@ impl Tree {
         }
         if is_empty {
             return Some(self.finish(now, replies));
+        }
+        if self.applied.retry(now, self.leader_end.is_none()) && self.announced {
+            replies.extend(self.applied.in_force().map(Reply::InForce));
         }
         if self.leader_end.is_some() && !matches!(self.phase, Phase::Ending { .. } | Phase::Killing { .. }) {
             // Processes that are ending by themselves cause no warning.
@@ -358,7 +370,8 @@ impl Tree {
         // A cancel or a limit stays the reason, whatever exit status the leader had after TERM.
         let how = self.verdict.take().or(self.leader_end.take()).unwrap_or(How::KeeperLost);
         let token = std::mem::take(&mut self.token);
-        End { token, how, peak_rss_kb: self.peak_kb, cpu: self.cpu, wall: self.ran(now) }
+        let in_force = self.applied.end(&self.keeper);
+        End { token, how, peak_rss_kb: self.peak_kb, cpu: self.cpu, wall: self.ran(now), in_force }
     }
 }
 

@@ -260,8 +260,9 @@ impl EventLoop {
             let _ = child.kill();
             let _ = child.wait();
         }
+        let sessions = slot.sessions();
         if let Some((listener, end)) = slot.mark_lost() {
-            sweep::sweep(&slot.id, slot.pid);
+            sweep::sweep(&slot.id, &sessions);
             // The keeper may have recorded the end and died before it reported it.
             let recorded = self.home.as_deref().and_then(|home| record::end_of(home, &slot.id, &end.token));
             report_end(listener, recorded.unwrap_or(end));

@@ -35,6 +35,7 @@ pub use recover::{Recovered, Survivor};
 use slot::{Run, Slot};
 
 use crate::cgroup::{Confinement, confinement};
+use crate::in_force::InForce;
 use crate::launch::{End, Launch, Report, Streams};
 use crate::procfs;
 use crate::record;
@@ -368,6 +369,16 @@ impl Handle {
         let Some(keeper) = self.slot.pid else { return 0 };
         let ours = holders.iter().filter(|(pid, _)| procfs::lineage(**pid).contains(&keeper));
         ours.map(|(_, amount)| amount).sum()
+    }
+
+    /// What the system has in force for its first process, read now. `None`: that process has not started, or has ended.
+    pub fn in_force(&self) -> Option<InForce> {
+        let (pid, keeper) = (self.run.pid.load(Ordering::Relaxed), self.slot.pid?);
+        // A pid may be given to another process; the first process of a command is a child of its keeper.
+        let is_it =
+            || self.slot.runs(&self.run) && procfs::one(pid).is_some_and(|one| one.parent == keeper && !one.is_dead());
+        let now = if pid > 0 && is_it() { InForce::of(pid)? } else { return None };
+        is_it().then(|| InForce { refused: slot::lock(&self.run.refused).clone(), ..now })
     }
 
     fn ask(&self, request: &Request) {

@@ -22,6 +22,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::Signal;
 
 use super::sweep;
+use crate::in_force::InForce;
 use crate::keeper::{short_path, signal};
 use crate::launch::{End, How};
 use crate::procfs::{self, Process};
@@ -69,6 +70,11 @@ impl Survivor {
         procfs::variable(self.alive.pid, name)
     }
 
+    /// What the system had in force for it when its keeper last looked, if it asked for any of this.
+    pub fn in_force(&self) -> Option<&InForce> {
+        self.alive.in_force.as_deref()
+    }
+
     /// Is it frozen?
     pub fn is_paused(&self) -> bool {
         self.alive.paused
@@ -90,7 +96,7 @@ pub(super) fn recover(home: &Path, is_wanted: impl Fn(&str) -> bool) -> io::Resu
         let mut check_at = Instant::now() + STOPPED_CHECK_INTERVAL;
         loop {
             if found.is_orphaned() {
-                sweep::sweep(&found.id, None);
+                sweep::sweep(&found.id, &[]);
                 let mut ends = found.ends()?;
                 ends.extend(found.running().map(lost));
                 if ends.is_empty() {
@@ -129,7 +135,7 @@ pub(super) fn recover(home: &Path, is_wanted: impl Fn(&str) -> bool) -> io::Resu
 /// The end of a command whose keeper was killed before it recorded one.
 fn lost(token: String) -> End {
     let (cpu, wall) = Default::default();
-    End { token, how: How::KeeperLost, peak_rss_kb: 0, cpu, wall }
+    End { token, how: How::KeeperLost, peak_rss_kb: 0, cpu, wall, in_force: None }
 }
 
 /// The keeper `id`, which has this id as its last argument, and a command between fork and exec, which still has the same arguments.

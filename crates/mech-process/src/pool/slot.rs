@@ -8,13 +8,14 @@
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::process::Child;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::Signal;
 
 use super::Listener;
+use crate::in_force::{InForce, Refusal};
 use crate::keeper::signal;
 use crate::launch::{End, How, Launch, Report, Stdin, Streams};
 use crate::procfs;
@@ -25,6 +26,17 @@ use crate::wire::{Alive, Incoming, Link, Outgoing, Reply, Request};
 pub(super) struct Run {
     pub(super) number: u64,
     pub(super) usage_mb: AtomicU64,
+    /// Its first process; 0 before it is known.
+    pub(super) pid: AtomicI32,
+    /// What was refused when it was started.
+    pub(super) refused: Mutex<Vec<Refusal>>,
+}
+
+impl Run {
+    fn new(number: u64, pid: i32, in_force: Option<Box<InForce>>) -> Run {
+        let refused = Mutex::new(in_force.map(|in_force| in_force.refused).unwrap_or_default());
+        Run { number, usage_mb: AtomicU64::new(0), pid: AtomicI32::new(pid), refused }
+    }
 }
 
 /// A keeper.
@@ -110,7 +122,7 @@ impl Slot {
             return Err(io::Error::new(io::ErrorKind::BrokenPipe, format!("keeper {} is gone", self.id)));
         }
         assert!(state.current.is_none(), "keeper {} was idle", self.id);
-        let run = Arc::new(Run { number: state.runs + 1, usage_mb: AtomicU64::new(0) });
+        let run = Arc::new(Run::new(state.runs + 1, 0, None));
         let token = launch.token.clone();
         let (fresh, given) = (state.held == 0, streams.given());
         let start = Request::Start { run: run.number, fresh, given, launch: Box::new(launch) };
@@ -123,7 +135,7 @@ impl Slot {
     /// Attaches a listener to a command that another client started.
     pub(super) fn resume_listening(&self, alive: Alive, held: usize, listener: Listener) -> Arc<Run> {
         let mut state = lock(&self.state);
-        let run = Arc::new(Run { number: alive.run, usage_mb: AtomicU64::new(0) });
+        let run = Arc::new(Run::new(alive.run, alive.pid, alive.in_force));
         state.runs = alive.run;
         state.held = held;
         state.current = Some(Current { token: alive.token, run: Arc::clone(&run), listener: Some(listener) });
@@ -152,6 +164,17 @@ impl Slot {
         }
     }
 
+    /// The keeper's session, and that of its command.
+    pub(super) fn sessions(&self) -> Vec<i32> {
+        let command = lock(&self.state).current.as_ref().map(|current| current.run.pid.load(Ordering::Relaxed));
+        self.pid.into_iter().chain(command.filter(|pid| *pid > 0)).collect()
+    }
+
+    /// Whether this is the command that it runs now.
+    pub(super) fn runs(&self, run: &Run) -> bool {
+        lock(&self.state).current.as_ref().is_some_and(|current| current.run.number == run.number)
+    }
+
     pub(super) fn is_busy(&self) -> bool {
         lock(&self.state).current.is_some()
     }
@@ -167,6 +190,7 @@ impl Slot {
                 return Outcome::Ended(current.listener, end);
             }
             Reply::Started { pid } => Report::Started { pid },
+            Reply::InForce(in_force) => Report::InForce(in_force),
             Reply::Paused => Report::Paused,
             Reply::Resumed => Report::Resumed,
             Reply::Warning(text) => Report::Warning(text),
@@ -175,8 +199,11 @@ impl Slot {
         let listener = {
             let mut state = lock(&self.state);
             let Some(current) = &mut state.current else { return Outcome::Delivered };
-            if let Report::Usage { rss_mb } = report {
-                current.run.usage_mb.store(rss_mb, Ordering::Relaxed);
+            match &report {
+                Report::Usage { rss_mb } => current.run.usage_mb.store(*rss_mb, Ordering::Relaxed),
+                Report::Started { pid } => current.run.pid.store(*pid, Ordering::Relaxed),
+                Report::InForce(in_force) => lock(&current.run.refused).clone_from(&in_force.refused),
+                _ => {}
             }
             current.listener.take()
         };
@@ -196,7 +223,7 @@ impl Slot {
         state.gone = true;
         let current = state.current.take()?;
         let (cpu, wall) = Default::default();
-        let end = End { token: current.token, how: How::KeeperLost, peak_rss_kb: 0, cpu, wall };
+        let end = End { token: current.token, how: How::KeeperLost, peak_rss_kb: 0, cpu, wall, in_force: None };
         Some((current.listener, end))
     }
 }

@@ -5,7 +5,7 @@
 //! This is best effort: without its keeper a tree has no root.
 //!
 //! # What is found
-//! Processes with the keeper's mark in their environment, all processes of its session, and those in its control group. A process
+//! Processes with the keeper's mark in their environment, all processes of its session and of its command's, and those in its control group. A process
 //! that cleared its environment *and* left the session before the keeper was killed is not found.
 
 use std::collections::HashSet;
@@ -13,29 +13,31 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::MARK;
 use crate::cgroup::Group;
 use crate::keeper::{kill_these, signal};
 use crate::procfs::{self, Process};
+use crate::{MARK, cpu_group};
 
 /// How long to repeat if killed processes do not disappear.
 const SWEEP_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Kills everything that keeper `id` has started.
-pub(super) fn sweep(id: &str, keeper: Option<i32>) {
+/// Kills everything that keeper `id` has started. `sessions`: those of the keeper and of its command, if they are known.
+pub(super) fn sweep(id: &str, sessions: &[i32]) {
     let group = Group::of(id);
     if let Some(group) = &group {
         let _ = group.freeze(false);
     }
     let inside = || group.as_ref().map(Group::pids).unwrap_or_default();
     let me = std::process::id().cast_signed();
-    // A session id is not reused while the session has members, and the session of a keeper has only processes of its command.
+    // A session id is not reused while the session has members, and these sessions have only processes of its command.
     let find = || {
         let inside = inside();
         let is_ours = |one: &Process| {
             one.pid != me
                 && !one.is_dead()
-                && (keeper == Some(one.session) || inside.contains(&one.pid) || mark_of(one.pid).as_deref() == Some(id))
+                && (sessions.contains(&one.session)
+                    || inside.contains(&one.pid)
+                    || mark_of(one.pid).as_deref() == Some(id))
         };
         procfs::all().into_iter().filter(is_ours).collect::<Vec<_>>()
     };
@@ -51,6 +53,9 @@ pub(super) fn sweep(id: &str, keeper: Option<i32>) {
         && group.remove().is_err()
         && Instant::now() < until
     {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    while !cpu_group::remove(id) && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(1));
     }
 }

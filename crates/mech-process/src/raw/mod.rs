@@ -1,10 +1,13 @@
-//! The two system calls that rustix and std do not offer.
+//! What rustix and std do not offer: reaping with usage, an inherited disposition, the scheduler's attributes, and steps between fork and exec.
 //!
 //! Room: mechanism.
 
+mod before_exec;
 mod inherit;
 mod reap;
+pub(crate) mod sched;
 
+pub(crate) use before_exec::BeforeExec;
 #[cfg(test)]
 pub(crate) use inherit::ignore_file_size_signal;
 pub(crate) use inherit::keep_ended_children;

@@ -6,5 +6,6 @@ mod gpus;
 mod many;
 mod measuring;
 mod pausing;
+mod scheduling;
 mod starting;
 mod surviving;

@@ -404,7 +404,14 @@ fn an_end_that_a_keeper_recorded_and_could_not_report_is_reported() {
     kill_process(keeper, Signal::STOP).unwrap();
     let record = fs::read_dir(bench.home()).unwrap().map(|entry| entry.unwrap().path());
     let record = record.into_iter().find(|path| path.extension().is_some_and(|end| end == "ends")).unwrap();
-    let end = End { token: "job".into(), how: How::Exit(4), peak_rss_kb: 1, cpu: Duration::ZERO, wall: Duration::ZERO };
+    let end = End {
+        token: "job".into(),
+        how: How::Exit(4),
+        peak_rss_kb: 1,
+        cpu: Duration::ZERO,
+        wall: Duration::ZERO,
+        in_force: None,
+    };
     fs::write(&record, serde_json::to_string(&end).unwrap() + "\n").unwrap();
     kill_process(keeper, Signal::KILL).unwrap();
     assert_eq!(running.end().how, How::Exit(4));

@@ -280,8 +280,10 @@ fn a_group_can_be_cancelled_while_its_tasks_wait_run_and_have_not_started() {
             nursery_with(weight("doomed", 2).timeout(Duration::from_millis(2)), |n| {
                 for task in 0..200 {
                     n.spawn(move || {
-                        while task % 2 == 0 {
-                            checkpoint();
+                        if task % 2 == 0 {
+                            loop {
+                                checkpoint();
+                            }
                         }
                         sleep(Duration::from_secs(60));
                     });

@@ -13,10 +13,13 @@ use crate::control::{JobLine, Request, RunLine, is_stopped, remove_stale};
 use crate::exit::{Exit, Failure};
 use crate::out::{json, now_ms, print, table};
 use crate::runs::{RunResolver, job_status, orphans};
-use crate::view::text::{clean, counted, megabytes, time};
+use crate::view::text::{clean, counted, listed, megabytes, time};
 
 /// Jobs of a run that `ps` shows without `--all`.
 const SHOWN: usize = 20;
+/// Lines of `show` about what is in force, and names in each.
+const IN_FORCE_LINES: usize = 20;
+const IN_FORCE_NAMES: usize = 4;
 /// Interrupted runs whose sockets `ps` cleans up.
 const TIDIED: usize = 20;
 
@@ -252,6 +255,7 @@ pub(crate) fn show(options: &Show) -> Result<Exit, Failure> {
     let mut rows = vec![["JOB", "STATE", "TRIES", "TOOK", "WAITED", "PEAK", "CPU", ""].map(str::to_owned).to_vec()];
     rows.extend(shown.iter().map(|job| row_cells(job)));
     text.push_str(&table(&rows));
+    text.push_str(&in_force(&shown));
     text.push_str(match run.status {
         Status::Interrupted => "\nIt was interrupted; resume it with ",
         Status::Failed | Status::Cancelled => "\nRetry what did not succeed with ",
@@ -266,6 +270,32 @@ pub(crate) fn show(options: &Show) -> Result<Exit, Failure> {
     }
     print(&text)?;
     Ok(Exit::Success)
+}
+
+/// What the system has in force for the commands, or had; jobs with the same are named together.
+fn in_force(jobs: &[&JobRow]) -> String {
+    let mut groups: Vec<(&str, Vec<String>)> = Vec::new();
+    for job in jobs {
+        let Some(words) = job.detail.in_force.as_deref() else { continue };
+        match groups.iter_mut().find(|(known, _)| *known == words) {
+            Some((_, names)) => names.push(job.name.clone()),
+            None => groups.push((words, vec![job.name.clone()])),
+        }
+    }
+    let line = |(words, names): &(&str, Vec<String>)| {
+        format!("  {}: {}\n", listed(names, IN_FORCE_NAMES, |name| clean(name)), clean(words))
+    };
+    let lines: String = groups.iter().take(IN_FORCE_LINES).map(line).collect();
+    match groups.len() {
+        0 => String::new(),
+        count if count > IN_FORCE_LINES => {
+            format!(
+                "\nIn force:\n{lines}  … and {} more; `bursar why JOB` says it of one job\n",
+                count - IN_FORCE_LINES
+            )
+        }
+        _ => format!("\nIn force:\n{lines}"),
+    }
 }
 
 fn row_cells(job: &JobRow) -> Vec<String> {

@@ -1,4 +1,4 @@
-//! `bursar why JOB`: what it waits for, what it needs, which jobs hold it, when it may start.
+//! `bursar why JOB`: what it waits for, what it needs, which jobs hold it, when it may start; and what the system has in force for its command.
 //!
 //! Room: surface.
 
@@ -37,6 +37,9 @@ struct Answer<'a> {
     job: &'a str,
     state: String,
     why: String,
+    /// What the system has in force for its command, or had.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    in_force: Option<String>,
 }
 
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
@@ -56,13 +59,15 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     for job in jobs.iter().take(EXPLAINED) {
         let live = match &mut client {
             Some(client) => match client.ask(Request::Why { job: job.clone() }) {
-                Ok(answer) => Some((answer.state.unwrap_or_default(), answer.text.unwrap_or_default())),
+                Ok(answer) => {
+                    Some((answer.state.unwrap_or_default(), answer.text.unwrap_or_default(), answer.in_force))
+                }
                 Err(AskError { why: Unanswered::Gone, .. }) => None,
                 Err(error) => return Err(error.into()),
             },
             None => None,
         };
-        let (state, why) = match live {
+        let (state, why, in_force) = match live {
             Some(answer) => answer,
             None => {
                 let row = rows.iter().find(|row| row.name == *job);
@@ -71,13 +76,16 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
                     true => outlived(&run, row),
                     false => remembered(&run, row),
                 };
-                (row.state.name().to_owned(), why)
+                (row.state.name().to_owned(), why, row.detail.in_force.clone())
             }
         };
         if options.json {
-            json(&Answer { run: run.id.as_str(), job, state, why })?;
+            json(&Answer { run: run.id.as_str(), job, state, why, in_force })?;
         } else {
             print(&format!("{}.\n", clean(why.trim_end_matches('.'))))?;
+            if let Some(words) = in_force {
+                print(&format!("In force: {}.\n", clean(&words)))?;
+            }
         }
     }
     if jobs.len() > EXPLAINED && !options.json {

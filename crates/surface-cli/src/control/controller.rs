@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use sched_jobs::{ControlError, JobStatus, Jobs, State, What};
+use sched_jobs::{ControlError, JobId, JobStatus, Jobs, State, What};
 
 use super::event::{Event, Subject};
 use super::lines::{JobLine, RunLine};
@@ -33,6 +33,11 @@ const PACE_MAX: Duration = Duration::from_millis(500);
 pub(crate) trait Runner: Send + Sync {
     /// Jobs that are being cancelled get no more grace time.
     fn skip_grace(&self) {}
+    /// What the system has in force for the command of a job, in words, if that runs and asked for anything.
+    fn in_force(&self, job: JobId) -> Option<String> {
+        let _ = job;
+        None
+    }
     /// The whole run was paused, or resumed.
     fn run_paused(&self, paused: bool) {
         let _ = paused;
@@ -84,7 +89,8 @@ impl Controller for RunController {
             Request::Ps { all, limit } => answer.run = Some(self.pace.look(|| self.ps(all, limit))),
             Request::Status { job } => answer.job = Some(line(self.jobs.status(job)?)),
             Request::Why { job } => {
-                let why = self.pace.look(|| self.jobs.why(job))?;
+                let why = self.pace.look(|| self.jobs.why(job.as_str()))?;
+                answer.in_force = self.jobs.status(job).ok().and_then(|status| self.runner.in_force(status.id));
                 (answer.text, answer.state) = (Some(why.to_string()), Some(why.state.name().to_owned()));
             }
             Request::Pause(target) => {

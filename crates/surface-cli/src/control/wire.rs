@@ -135,6 +135,9 @@ pub(crate) struct Answer {
     pub(crate) text: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) state: Option<String>,
+    /// What the system has in force for the command of a job, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) in_force: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) job: Option<JobLine>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fs, io};
 
+use mech_process::machine;
 use sched_jobs::Demand;
 use surface_jobfile::{Action, Job, Plan};
 use surface_journal::{self as journal, Filter, Journal, NewJob, NewRun, Status};
@@ -50,6 +51,7 @@ pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
         .collect();
     check_demands(plan, &demands, &config)?;
     check_flows(plan)?;
+    check_cpus(plan)?;
     if options.dry_run {
         print(&dry::text(plan, &demands, &estimates, &reasons, &config))?;
         return Ok(0);
@@ -96,6 +98,7 @@ pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
         tracks: vec![Track::new(0, false); count],
         plan: Arc::new(planned.plan),
         is_single: planned.is_single,
+        class: planned.class,
         fail_fast: options.fail_fast,
         keep_incomplete: options.keep_incomplete,
         overcommit: options.overcommit,
@@ -126,6 +129,22 @@ pub(crate) fn check_demands(plan: &Plan, demands: &[Demand], config: &sched_jobs
     let refused =
         plan.jobs.iter().zip(demands).find_map(|(job, demand)| config.limits.check_demand(&job.name, demand).err());
     refused.map_or(Ok(()), |error| Err(Failure::new(Exit::BadFile, error.to_string())))
+}
+
+/// Refuses CPUs that this machine does not have, before anything starts.
+pub(crate) fn check_cpus(plan: &Plan) -> Result<(), Failure> {
+    let online = machine::online_cpus();
+    let missing = plan.jobs.iter().find_map(|job| {
+        let missing = job.cpus.iter().find(|cpu| !online.contains(&(**cpu as usize)))?;
+        Some((&job.name, missing))
+    });
+    let Some((job, cpu)) = missing else { return Ok(()) };
+    let has = machine::cpu_list(&online);
+    let message = format!(
+        "job `{}` is to run on CPU {cpu}, but this machine has CPUs {has}; name some of these in `cpus`, or leave it out",
+        clean(job)
+    );
+    Err(Failure::new(Exit::BadFile, message))
 }
 
 /// Refuses flow files that cannot run, before anything starts. A file that another job makes is checked when its job starts.

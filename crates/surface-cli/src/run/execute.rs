@@ -19,7 +19,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use mech_process::{KeeperProgram, Keepers, Recovered};
-use sched_jobs::process::Processes;
+use sched_jobs::process::{Class, Processes};
 use sched_jobs::{Config, Demand, GpuDriver, Jobs, State, Summary, Waits};
 use surface_jobfile::Plan;
 use surface_journal::{Estimate, Event as Entry, Journal, JournalError, Outcome, RunLock};
@@ -54,6 +54,8 @@ const VRAM_INTERVAL: Duration = Duration::from_millis(500);
 pub(crate) struct RunSetup {
     pub(crate) plan: Arc<Plan>,
     pub(crate) is_single: bool,
+    /// The class of jobs that do not say their own.
+    pub(crate) class: Option<Class>,
     pub(crate) fail_fast: bool,
     pub(crate) keep_incomplete: bool,
     pub(crate) overcommit: bool,
@@ -82,7 +84,7 @@ pub(crate) fn execute(mut setup: RunSetup) -> Result<u8, Failure> {
     for entry in taken {
         writer.record(entry);
     }
-    let recorder = Arc::new(Recorder::new(writer, setup.tracks.clone(), plan, notices.clone()));
+    let recorder = Arc::new(Recorder::new(writer, setup.tracks.clone(), plan, setup.class, notices.clone()));
     let processes = processes(&folder, &recorder)?;
     let ends = recovered_ends(&recovered);
     let was_on = if config.limits.gpus.is_empty() { HashMap::new() } else { cards_of(&recovered) };

@@ -11,8 +11,8 @@
 use std::path::Path;
 use std::sync::{Arc, Weak};
 
-use sched_jobs::Jobs;
 use sched_jobs::process::Processes;
+use sched_jobs::{JobId, Jobs};
 
 use super::record::Recorder;
 use crate::control::{self, Runner, ServerHandle};
@@ -80,6 +80,11 @@ impl Runner for RunHooks {
         if let Some(processes) = self.processes.upgrade() {
             processes.hurry_cancelled();
         }
+    }
+
+    fn in_force(&self, job: JobId) -> Option<String> {
+        let in_force = self.processes.upgrade()?.in_force(job)?;
+        self.recorder.in_force_words(job.index(), &in_force)
     }
 
     fn run_paused(&self, paused: bool) {

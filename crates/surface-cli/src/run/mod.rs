@@ -30,9 +30,11 @@ mod submit;
 pub(crate) use self::options::Options;
 use crate::exit::Failure;
 
-/// Refuses what `run` would refuse though the file is valid: jobs that never fit into the hard limits, and flow files that are not valid.
+/// Refuses what `run` would refuse though the file is valid: jobs that never fit into the hard limits, CPUs that are not there, and flow files that are not
+/// valid.
 pub(crate) fn check(plan: &surface_jobfile::Plan) -> Result<(), Failure> {
     begin::check_flows(plan)?;
+    begin::check_cpus(plan)?;
     // What a job takes of what is hard does not depend on history.
     let demands: Vec<_> = plan.jobs.iter().map(|job| submit::demand(job, None, false)).collect();
     begin::check_demands(plan, &demands, &begin::settle(plan, &options::LimitArgs::default()))

@@ -3,10 +3,12 @@
 //! Room: surface.
 
 use std::ffi::OsString;
+use std::io::IsTerminal;
 use std::path::PathBuf;
 
 use clap::Args;
 use sched_jobs::Scheduler;
+use sched_jobs::process::{Class, UnknownClass};
 use serde::{Deserialize, Serialize};
 
 use crate::view::Mode;
@@ -25,6 +27,10 @@ Limits: what is not set on the command line is taken from `[resources]` of the f
 _RAM_MB_SOFT, _VRAM_MB_SOFT, else from the machine: one slot for each CPU; its memory less an eighth (at least 512 MB) for \
 other programs; its graphics cards, each with its memory, or those of CUDA_VISIBLE_DEVICES. \
 A job without `ram` gets the peak of its command in its last five successes, plus a tenth; 256 MB if it never ran.
+
+Classes: at a terminal (standard input and output both are one) jobs of a file run with `class = \"batch\"`, so that the machine stays usable: they give way to \
+everything that a person waits for. `--class normal` changes that for a run, `class` in `[defaults]` or in a job for a file. A single command keeps its class unless --class is given. \
+`bursar why JOB` says what the system has in force.
 
 Ctrl-C once asks running jobs to end and keeps the run for --resume; twice kills them. Jobs survive a kill of bursar \
 itself: --resume finds them.
@@ -61,6 +67,11 @@ pub(crate) struct Options {
 
     #[command(flatten)]
     pub(crate) asked: LimitArgs,
+
+    /// Class of jobs that the file gives none, or of a command: `batch`, `idle`, `latency` or `normal`
+    /// [default: batch for a file at a terminal, else normal]
+    #[arg(long, value_name = "CLASS", value_parser = class)]
+    pub(crate) class: Option<Class>,
 
     /// Run only this job and what it needs; may be repeated; `image` means all of `image[…]`
     #[arg(long, value_name = "JOB")]
@@ -129,6 +140,13 @@ impl Options {
         let quiet = self.quiet.then_some(Mode::Quiet);
         Mode::choose(self.json.then_some(Mode::Json).or(quiet))
     }
+
+    /// The class of jobs that do not say their own. A file that is run at a terminal is run beside a person.
+    pub(crate) fn default_class(&self) -> Option<Class> {
+        let is_beside_person =
+            || self.command.is_empty() && std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+        self.class.or_else(|| is_beside_person().then_some(Class::Batch))
+    }
 }
 
 /// Limits that were asked for. A run keeps them for when it is resumed.
@@ -183,6 +201,10 @@ impl LimitArgs {
             scheduler: self.scheduler.or(before.scheduler),
         }
     }
+}
+
+fn class(text: &str) -> Result<Class, String> {
+    text.parse().map_err(|error: UnknownClass| error.to_string())
 }
 
 fn size_mb(text: &str) -> Result<u64, String> {

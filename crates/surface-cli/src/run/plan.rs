@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
+use sched_jobs::process::Class;
 use serde::{Deserialize, Serialize};
 use surface_jobfile::{Action, Job, Plan, Resources};
 
@@ -20,6 +21,8 @@ pub(crate) struct Planned {
     /// Limits; with one command, its demands are in its job.
     pub(crate) asked: LimitArgs,
     pub(crate) is_single: bool,
+    /// The class of jobs that do not say their own.
+    pub(crate) class: Option<Class>,
 }
 
 impl Planned {
@@ -35,7 +38,13 @@ impl Planned {
             Failure::drawn(problems.pretty(colour))
         })?;
         let plan = if options.only.is_empty() { plan } else { only(plan, &options.only)? };
-        Ok(Planned { plan, file: std::path::absolute(file).ok(), asked, is_single: false })
+        Ok(Planned {
+            plan,
+            file: std::path::absolute(file).ok(),
+            asked,
+            is_single: false,
+            class: options.default_class(),
+        })
     }
 }
 
@@ -69,7 +78,7 @@ fn single(options: &Options) -> Result<Planned, Failure> {
     let resources = Resources { named: asked.resource.clone(), ..Resources::default() };
     let asked = LimitArgs { jobs: asked.jobs, scheduler: asked.scheduler, ..LimitArgs::default() };
     let plan = Plan { name: job.name.clone(), base, resources, jobs: vec![job] };
-    Ok(Planned { plan, file: None, asked, is_single: true })
+    Ok(Planned { plan, file: None, asked, is_single: true, class: options.default_class() })
 }
 
 /// The named jobs and what they need, in the order of the plan.
@@ -123,12 +132,16 @@ pub(crate) struct Extra {
     pub(crate) fail_fast: bool,
     pub(crate) keep_incomplete: bool,
     pub(crate) is_single: bool,
+    /// The class of jobs that do not say their own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) class: Option<Class>,
 }
 
 /// The text for the journal.
 pub(crate) fn write(planned: &Planned, fail_fast: bool, keep_incomplete: bool) -> Result<String, Failure> {
     let Plan { name, base, resources, jobs } = &planned.plan;
-    let run = Extra { asked: planned.asked.clone(), fail_fast, keep_incomplete, is_single: planned.is_single };
+    let (asked, is_single, class) = (planned.asked.clone(), planned.is_single, planned.class);
+    let run = Extra { asked, fail_fast, keep_incomplete, is_single, class };
     serde_json::to_string(&Written { name, base, resources, jobs, run }).map_err(|error| {
         Failure::broken(format!("the plan cannot be written into the journal: {error}; use --no-journal"))
     })
@@ -174,11 +187,12 @@ mod tests {
     #[test]
     fn a_plan_comes_back_from_the_journal_as_it_went_in() {
         let asked = LimitArgs { cpu: Some(3), scheduler: Some(sched_jobs::Scheduler::Simple), ..LimitArgs::default() };
-        let planned = Planned { plan: parsed(FILM), file: None, asked, is_single: false };
+        let planned = Planned { plan: parsed(FILM), file: None, asked, is_single: false, class: Some(Class::Batch) };
         let text = write(&planned, true, true).unwrap();
         let (plan, extra) = read(&text).unwrap();
         assert_eq!(plan, planned.plan);
         assert_eq!((extra.asked, extra.fail_fast, extra.keep_incomplete), (planned.asked, true, true));
+        assert_eq!(extra.class, Some(Class::Batch));
         assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), planned.plan);
     }
 }

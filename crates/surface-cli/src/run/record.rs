@@ -18,11 +18,12 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use mech_process::How;
-use sched_jobs::process::{CommandEnd, Made, News, Processes, Stamp, exit_code, words};
+use sched_jobs::process::{Class, CommandEnd, InForce, Made, News, Processes, Stamp, exit_code, words};
 use sched_jobs::{AttemptId, Cause, Event, Facts, Followed, Outcome as JobOutcome, State, What};
 use surface_journal::{Detail, Event as Entry, FileStamp, JournalError, Moved, Outcome, Outputs, Writer};
 
 use super::signal_handler::Notice;
+use crate::runs::limits;
 
 /// Writes what happens to the jobs of one run.
 pub(crate) struct Recorder {
@@ -32,6 +33,8 @@ pub(crate) struct Recorder {
     interrupted: AtomicBool,
     names: Vec<String>,
     plan: Arc<surface_jobfile::Plan>,
+    /// The class of jobs that do not say their own.
+    class: Option<Class>,
     /// For jobs that declare outputs: the command's fingerprint, and the files.
     declared: HashMap<usize, (u64, Vec<PathBuf>)>,
 }
@@ -84,6 +87,7 @@ impl Recorder {
         writer: Writer,
         tracks: Vec<Track>,
         plan: &Arc<surface_jobfile::Plan>,
+        class: Option<Class>,
         notices: Sender<Notice>,
     ) -> Recorder {
         let broken = notices.clone();
@@ -96,6 +100,7 @@ impl Recorder {
             processes: OnceLock::new(),
             notices,
             interrupted: AtomicBool::new(false),
+            class,
             plan: Arc::clone(plan),
             names: plan.jobs.iter().map(|job| job.name.clone()).collect(),
             declared: plan
@@ -139,6 +144,11 @@ impl Recorder {
         std::mem::take(&mut self.inner().warnings)
     }
 
+    /// What is in force for a job, in words, beside what was asked for.
+    pub(crate) fn in_force_words(&self, job: usize, in_force: &InForce) -> Option<String> {
+        in_force.words(&limits(self.plan.jobs.get(job)?, self.class))
+    }
+
     /// Handles news of a command other than its end.
     pub(crate) fn on_news(&self, attempt: AttemptId, news: News<'_>) {
         let job = attempt.job.index();
@@ -147,6 +157,12 @@ impl Recorder {
             match news {
                 News::Began { pid } => {
                     inner.tracks[job].pid = u32::try_from(pid).ok();
+                    return;
+                }
+                News::InForce(in_force) => {
+                    if let (Some(words), Some(writer)) = (self.in_force_words(job, in_force), &inner.writer) {
+                        writer.record(Entry::InForce { job: job as u32, words });
+                    }
                     return;
                 }
                 News::Warning(text) => {

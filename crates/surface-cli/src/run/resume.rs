@@ -108,6 +108,7 @@ pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Fail
         plan: Arc::new(plan),
         // Its output went elsewhere before: it is a job like any other now.
         is_single: false,
+        class: options.class.or(extra.class),
         fail_fast: options.fail_fast || (extra.fail_fast && !options.keep_going),
         keep_incomplete: options.keep_incomplete || extra.keep_incomplete,
         overcommit: options.overcommit,

@@ -15,7 +15,7 @@ use super::execute::RunSetup;
 use super::initial_state::InitialState;
 use super::learn;
 use super::limits::AT_ONCE;
-use crate::runs::command;
+use crate::runs::{command, limits};
 
 /// What a job takes, and whether its memory is an estimate.
 pub(crate) fn demand(job: &jobfile::Job, estimate: Option<&Estimate>, counts_jobs: bool) -> Demand {
@@ -47,7 +47,7 @@ pub(crate) fn jobs<'a>(
     was_on: &'a HashMap<String, Vec<String>>,
     processes: &'a Arc<Processes>,
 ) -> impl Iterator<Item = Job> + 'a {
-    let RunSetup { plan, initial, demands, estimates, keep_incomplete, is_single, .. } = setup;
+    let RunSetup { plan, initial, demands, estimates, keep_incomplete, is_single, class, .. } = setup;
     plan.jobs.iter().enumerate().map(move |(at, planned)| {
         let needs = planned.needs.iter().map(|need| plan.jobs[*need].name.as_str());
         let mut job = Job::new(planned.name.as_str()).needs_all(needs).priority(planned.priority);
@@ -61,7 +61,11 @@ pub(crate) fn jobs<'a>(
         // Jobs that already run go first: they hold their resources, whether these are counted or not.
         const FIRST: i32 = i32::MAX;
         let command = if *is_single { single } else { command };
-        let work = || Arc::new(command(planned, plan, *keep_incomplete));
+        let work = || {
+            let mut command = command(planned, plan, *keep_incomplete);
+            command.limits = limits(planned, *class);
+            Arc::new(command)
+        };
         match &initial[at] {
             InitialState::Done => return job.already_done(),
             InitialState::Open { attempts, forgiven } => {

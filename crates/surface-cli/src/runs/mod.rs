@@ -6,7 +6,7 @@
 //!
 //! - `resolver.rs`: which run or job a word means; `unrecorded.rs`: journals of runs without a record.
 //! - `orphans.rs`: jobs that outlived their run; `job_status.rs`: the current states of the jobs of an interrupted run.
-//! - `command.rs`: the command of a job.
+//! - `command.rs`: the command of a job, and its limits.
 
 mod command;
 pub(crate) mod job_status;
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use surface_jobfile::Plan;
 use surface_journal::{Journal, RunId};
 
-pub(crate) use self::command::{command, log_bytes_max};
+pub(crate) use self::command::{command, limits, log_bytes_max};
 pub(crate) use self::resolver::{Found, Intent, RunResolver, is_run};
 use crate::exit::Failure;
 

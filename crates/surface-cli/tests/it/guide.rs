@@ -61,7 +61,7 @@ fn follow(name: &str) -> usize {
 
 #[test]
 fn the_guide_of_jobs_can_be_followed() {
-    assert_eq!(follow("jobs.md"), 7);
+    assert_eq!(follow("jobs.md"), 8);
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! The command as a person or a script meets it.
 
 mod arguments;
+mod classes;
+mod desktop;
 mod events;
 mod files;
 mod flow;

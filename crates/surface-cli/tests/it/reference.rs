@@ -29,10 +29,10 @@ fn the_pages_and_schemas_in_docs_are_what_the_tables_give() {
 #[test]
 fn help_of_a_file_names_every_key_with_its_limits_and_an_example() {
     let told = text(&run(&["help", "jobfile"]).stdout);
-    for key in ["on_crash", "over_ram", "pin", "cwd", "shell", "gpus"] {
+    for key in ["on_crash", "over_ram", "cpus", "class", "cwd", "shell", "gpus"] {
         assert!(told.contains(&format!("\n  {key}")), "{key}\n{told}");
     }
-    assert!(told.contains("a whole number from -20 to 19; default: that of bursar\n"), "{told}");
+    assert!(told.contains("a whole number from -20 to 19; default: that of its class\n"), "{told}");
     assert!(told.contains("nice = 5\n"));
     assert!(text(&run(&["help", "flowfile"]).stdout).contains("\nkind = \"window\": "));
 }

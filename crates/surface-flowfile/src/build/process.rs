@@ -155,7 +155,7 @@ fn start_tree(
             let _ = begun.send(Err(end.how.clone())); // read only if it is the first
             let _ = ended.try_send(end.how);
         }
-        Report::Paused | Report::Resumed | Report::Warning(_) | Report::Usage { .. } => {}
+        Report::InForce(_) | Report::Paused | Report::Resumed | Report::Warning(_) | Report::Usage { .. } => {}
     });
     let handle = pool.get()?.start_with(launch(command, base), streams, listen).map_err(|error| error.to_string())?;
     match has_begun.recv_timeout(START_TIMEOUT) {

@@ -7,11 +7,11 @@
 
 use super::{Field, Key, Spanned, Values};
 use crate::draft::{Draft, Line, Settings};
-use crate::plan::{Incomplete, OnCrash, OverRam, Resources};
+use crate::plan::{Class, Incomplete, OnCrash, OverRam, Resources};
 use surface_text::tree::{Node, Value};
 
-/// CPUs that `pin` may list.
-const PINS: usize = 4096;
+/// CPUs that `cpus` may list.
+const CPUS: usize = 4096;
 
 fn whole<'t>(key: &Key, node: &Node<'t>, values: &mut Values<'t>) -> Option<i64> {
     let (least, most) = key.limits();
@@ -86,6 +86,18 @@ pub(super) fn include<'n, 't>(draft: &mut Draft<'n, 't>, _: &Key, node: &'n Node
     draft.include = Some(node);
 }
 
+pub(super) fn budget<'n, 't>(draft: &mut Draft<'n, 't>, key: &Key, node: &'n Node<'t>, values: &mut Values<'t>) {
+    draft.budget_us = values.micros(&key.field, node).map(|value| at(node, value));
+}
+
+pub(super) fn deadline<'n, 't>(draft: &mut Draft<'n, 't>, key: &Key, node: &'n Node<'t>, values: &mut Values<'t>) {
+    draft.deadline_us = values.micros(&key.field, node).map(|value| at(node, value));
+}
+
+pub(super) fn period<'n, 't>(draft: &mut Draft<'n, 't>, key: &Key, node: &'n Node<'t>, values: &mut Values<'t>) {
+    draft.period_us = values.micros(&key.field, node).map(|value| at(node, value));
+}
+
 pub(super) fn shell<'t>(settings: &mut Settings, key: &Key, node: &Node<'t>, values: &mut Values<'t>) {
     settings.shell = values.some_text(&key.field, node).map(str::to_owned);
 }
@@ -142,13 +154,28 @@ pub(super) fn over_ram<'t>(settings: &mut Settings, key: &Key, node: &Node<'t>, 
     settings.over_ram = values.choice(&key.field, node, &[("kill", OverRam::Kill), ("warn", OverRam::Warn)]);
 }
 
-pub(super) fn pin<'t>(settings: &mut Settings, key: &Key, node: &Node<'t>, values: &mut Values<'t>) {
+pub(super) fn cpus<'t>(settings: &mut Settings, key: &Key, node: &Node<'t>, values: &mut Values<'t>) {
+    if let Value::Whole(number) = node.value {
+        let message = format!("`cpus` lists CPUs by their numbers, and this is the number {number}");
+        let help = format!("write `cpu = {number}` for CPU slots, or `cpus = [{number}]` for that CPU alone");
+        return values.report.add(&node.at, message, help);
+    }
     let Value::List(items) = &node.value else { return values.wrong_type(&key.field, node) };
-    if items.len() > PINS {
-        let message = format!("`pin` lists {} CPUs, but the limit is {PINS}", items.len());
+    if items.len() > CPUS || items.is_empty() {
+        let message = format!("`cpus` lists {} CPUs, but the limit is {CPUS}, and at least 1", items.len());
         return values.report.add(&node.at, message, "leave it out to run on any CPU");
     }
-    settings.pin = Some(items.iter().filter_map(|item| small(key, item, values)).collect());
+    settings.cpus = Some(items.iter().filter_map(|item| small(key, item, values)).collect());
+}
+
+pub(super) fn class<'t>(settings: &mut Settings, key: &Key, node: &Node<'t>, values: &mut Values<'t>) {
+    let words =
+        [("normal", Class::Normal), ("latency", Class::Latency), ("batch", Class::Batch), ("idle", Class::Idle)];
+    settings.class = values.choice(&key.field, node, &words);
+}
+
+pub(super) fn weight<'t>(settings: &mut Settings, key: &Key, node: &Node<'t>, values: &mut Values<'t>) {
+    settings.weight = small(key, node, values);
 }
 
 pub(super) fn nice<'t>(settings: &mut Settings, key: &Key, node: &Node<'t>, values: &mut Values<'t>) {

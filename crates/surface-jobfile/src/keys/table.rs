@@ -157,6 +157,27 @@ pub(crate) const JOB: &[Key] = &[
         "files that must exist when it succeeds. The job is skipped if they are as the same command left them, and what it reads (`inputs`, and the outputs of jobs that it needs) has not changed since it started. Of a folder only its existence is checked",
         Set::Job(set::outputs),
     ),
+    key(
+        Field::new("budget", "a duration", "\"2ms\""),
+        Duration,
+        NONE,
+        "CPU time that is reserved for it in each period: SCHED_DEADLINE for its first thread (what that starts is ordinary), else SCHED_FIFO for all of it, else as class latency. Needs `period` or `deadline`; not with `class`, `weight` or `nice`",
+        Set::Job(set::budget),
+    ),
+    key(
+        Field::new("period", "a duration", "\"10ms\""),
+        Duration,
+        "its `deadline`",
+        "how often it gets its `budget`: 100us to 4s",
+        Set::Job(set::period),
+    ),
+    key(
+        Field::new("deadline", "a duration", "\"5ms\""),
+        Duration,
+        "its `period`",
+        "how soon in each period it has had its `budget`; at most the `period`",
+        Set::Job(set::deadline),
+    ),
 ];
 
 /// Fields that a job and `[defaults]` may have. Any other key is a demand for a resource of `[resources]`.
@@ -253,17 +274,31 @@ pub(crate) const SHARED: &[Key] = &[
         Set::Shared(set::log_limit),
     ),
     key(
-        Field::new("pin", "a list of CPU numbers", "[0, 1]"),
+        Field::new("class", "\"batch\", \"idle\", \"latency\" or \"normal\"", "\"batch\""),
+        Word(&["batch", "idle", "latency", "normal"]),
+        "batch for a run that was started at a terminal, else normal; see --class",
+        "how the system treats it and all it starts. batch: it gives way to what a person waits for (SCHED_BATCH, nice 10, I/O last). idle: it gets what no other process wants (SCHED_IDLE, nice 19, I/O idle). latency: it waits for little (short slices, nice -10 where permitted, I/O first). normal: as bursar itself",
+        Set::Shared(set::class),
+    ),
+    key(
+        Field::new("weight", "a whole number", "200"),
+        Whole(1, 10_000),
+        "100, that of every other",
+        "its share of CPU time beside others: with 200 twice as much as with 100. A control group (cpu.weight, or cpu.shares) where one can be made, else the nearest nice value",
+        Set::Shared(set::weight),
+    ),
+    key(
+        Field::new("cpus", "a list of CPU numbers", "[0, 1]"),
         Wholes(0, 4095),
         "any CPU",
-        "CPUs that it may run on, by number; at most 4096",
-        Set::Shared(set::pin),
+        "CPUs that it may run on, by number; at most 4096. Its affinity, and a cpuset where a control group can be made",
+        Set::Shared(set::cpus),
     ),
     key(
         Field::new("nice", "a whole number", "5"),
         Whole(-20, 19),
-        "that of bursar",
-        "its nice value: a higher one yields to other processes",
+        "that of its class",
+        "its nice value: a higher one yields to other processes. One that is not permitted is an error",
         Set::Shared(set::nice),
     ),
     key(

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use surface_jobfile::{Action, Job, Limits, OnCrash, OverRam, Plan, load, parse, parse_with};
+use surface_jobfile::{Action, Class, Job, Limits, OnCrash, OverRam, Plan, Reservation, load, parse, parse_with};
 
 use crate::{names, plan};
 
@@ -38,8 +38,10 @@ fn every_field_is_read() {
         grace = 5
         ram_limit = 4000
         over_ram = "warn"
-        pin = [0, 1]
+        cpus = [0, 1]
         nice = 5
+        class = "idle"
+        weight = 300
         env = { A = 1, B = true }
         cwd = "sub"
         inputs = ["a.json", "img/*.png"]
@@ -66,8 +68,11 @@ fn every_field_is_read() {
         grace_ms: Some(5_000),
         ram_limit_mb: Some(4_000),
         over_ram: OverRam::Warn,
-        pin: vec![0, 1],
+        cpus: vec![0, 1],
         nice: Some(5),
+        class: Some(Class::Idle),
+        weight: Some(300),
+        reservation: None,
         env: vec![env("A", "1"), env("B", "true"), env("LANG", "C")],
         cwd: Some("sub".into()),
         inputs: vec!["a.json".into(), "img/*.png".into()],
@@ -195,4 +200,21 @@ fn a_plan_survives_being_stored() {
         plan("[job.a]\nforeach = { x = '1..3' }\nrun = '{x}'\n[job.b]\nneeds = ['a']\ncommand = ['true']\nnice = 3");
     let stored = serde_json::to_string(&plan).unwrap();
     assert_eq!(serde_json::from_str::<Plan>(&stored).unwrap(), plan);
+}
+
+#[test]
+fn a_reservation_takes_the_place_of_the_class_of_all_jobs() {
+    let plan = plan(
+        "[defaults]\nclass = 'batch'\nweight = 50\n[job.a]\nrun = 'x'\nbudget = '500us'\nperiod = '2ms'\n[job.b]\nrun = 'x'",
+    );
+    let [a, b] = &plan.jobs[..] else { panic!("two jobs") };
+    let reserved = Reservation { budget_us: 500, deadline_us: 2_000, period_us: 2_000 };
+    assert_eq!((a.class, a.weight, a.reservation), (None, None, Some(reserved)));
+    assert_eq!((b.class, b.weight, b.reservation), (Some(Class::Batch), Some(50), None));
+}
+
+#[test]
+fn a_plan_of_an_earlier_version_still_has_its_cpus() {
+    let old = r#"{"name":"a","group":"a","action":{"argv":["true"]},"pin":[1,2]}"#;
+    assert_eq!(serde_json::from_str::<surface_jobfile::Job>(old).unwrap().cpus, [1, 2]);
 }

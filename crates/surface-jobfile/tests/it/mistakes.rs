@@ -34,7 +34,34 @@ mistakes! {
         => "test.toml:3:1: `tokens` is not a field of a job; if it is a resource, say how much there is: `tokens = 1` under [resources]";
     an_unknown_text_lists_the_fields:
         "[job.a]\nrun = 'true'\ncolour = 'red'"
-        => "test.toml:3:1: `colour` is not a field of a job; a job has run, command, flow, needs, foreach, exclude, include, inputs, outputs, shell, cpu, ram, vram, gpus, priority, retries, backoff, timeout, grace, ram_limit, over_ram, log_limit, pin, nice, env, cwd, incomplete, on_crash";
+        => "test.toml:3:1: `colour` is not a field of a job; a job has run, command, flow, needs, foreach, exclude, include, inputs, outputs, budget, period, deadline, shell, cpu, ram, vram, gpus, priority, retries, backoff, timeout, grace, ram_limit, over_ram, log_limit, class, weight, cpus, nice, env, cwd, incomplete, on_crash";
+    a_weight_of_nothing_is_none:
+        "[job.a]\nrun = 'true'\nweight = 0"
+        => "test.toml:3:10: `weight` is 0, but the minimum is 1; write a number from 1 to 10000";
+    a_class_is_one_of_four:
+        "[job.a]\nrun = 'true'\nclass = 'fast'"
+        => "test.toml:3:9: `class` takes \"batch\", \"idle\", \"latency\" or \"normal\", not 'fast'; write `class = \"batch\"`";
+    no_cpu_is_no_list_of_cpus:
+        "[job.a]\nrun = 'true'\ncpus = []"
+        => "test.toml:3:8: `cpus` lists 0 CPUs, but the limit is 4096, and at least 1; leave it out to run on any CPU";
+    pin_has_another_name:
+        "[job.a]\nrun = 'true'\npin = [0]"
+        => "test.toml:3:1: `pin` is not a field of a job; it is called `cpus`";
+    a_deadline_needs_a_budget:
+        "[job.a]\nrun = 'true'\ndeadline = '5ms'"
+        => "test.toml:3:12: job `a` has a `deadline`, but no `budget`: how much CPU time in each period; write `budget = \"2ms\"`; a limit for the whole job is `timeout`";
+    a_budget_needs_a_period:
+        "[job.a]\nrun = 'true'\nbudget = '5ms'"
+        => "test.toml:3:10: job `a` has a `budget`, but no `period`: how often it gets it; write `period = \"10ms\"`";
+    a_budget_fits_into_its_deadline_and_that_into_its_period:
+        "[job.a]\nrun = 'true'\nbudget = '6ms'\ndeadline = '5ms'\nperiod = '4ms'"
+        => "test.toml:3:10: `budget` is 6ms, but it must be had within 5ms; write at most 5ms, or a longer `deadline`\ntest.toml:4:12: `deadline` is 5ms, but the `period` is 4ms; write at most 4ms, or a longer `period`";
+    a_period_is_one_that_the_system_takes:
+        "[job.a]\nrun = 'true'\nbudget = '1us'\nperiod = '50us'\n[job.b]\nrun = 'true'\nbudget = 1\nperiod = '5s'"
+        => "test.toml:4:10: the period is 50us, but Linux takes 100us to 4s; write a `period` from 100us to 4s\ntest.toml:8:10: the period is 5s, but Linux takes 100us to 4s; write a `period` from 100us to 4s";
+    a_reservation_has_no_class:
+        "[job.a]\nrun = 'true'\nclass = 'batch'\nbudget = '1ms'\nperiod = '5ms'"
+        => "test.toml:4:10: job `a` has a `budget` and a `class`, which a reservation does not use; remove one of them: `class` is for jobs without a reservation";
     an_unknown_part_is_compared_with_the_known:
         "[jobs.a]\nrun = 'true'"
         => "test.toml:1:2: `jobs` is not a part of a job file; did you mean `job`?";
@@ -310,12 +337,12 @@ fn a_terminal_is_shown_the_line() {
     let text = format!("[job.a]\nrun = 'true' # {}\n{}cpus = 3", "ä".repeat(300), " ".repeat(4));
     assert_eq!(
         problems(&text).pretty(false),
-        "  × `cpus` is not a field of a job
-   ╭─[test.toml:3:5]
+        "  × `cpus` lists CPUs by their numbers, and this is the number 3
+   ╭─[test.toml:3:12]
  3 │     cpus = 3
-   ·     ────
+   ·            ─
    ╰────
-  help: did you mean `cpu`?
+  help: write `cpu = 3` for CPU slots, or `cpus = [3]` for that CPU alone
 "
     );
     let long =

@@ -7,6 +7,8 @@ fn file_with(heading: &str, key: &str, example: &str) -> Vec<String> {
     // `exclude` and `include` change a `foreach`; a job has one thing to do; a need is a job.
     let also = match key {
         "exclude" | "include" => "foreach = { scene = \"1..8\" }\n",
+        "budget" => "period = \"10ms\"\n",
+        "period" | "deadline" => "budget = \"2ms\"\n",
         _ => "",
     };
     let run = if matches!(key, "command" | "run" | "flow") { "" } else { "run = \"true\"\n" };
@@ -91,7 +93,7 @@ fn the_schema_has_every_key_where_it_may_stand_and_no_other() {
     assert_eq!(keys(&sections["defaults"]), named(&["[job.NAME] and [defaults]"]));
     let job = &sections["job"]["additionalProperties"];
     assert_eq!(keys(job), named(&["[job.NAME]", "[job.NAME] and [defaults]"]));
-    for key in ["on_crash", "over_ram", "pin", "cwd", "shell"] {
+    for key in ["on_crash", "over_ram", "cpus", "class", "budget", "cwd", "shell"] {
         assert!(job["properties"][key]["description"].is_string(), "{key}");
     }
 }

@@ -2,7 +2,7 @@
 (() => {
   const data = JSON.parse(document.getElementById('data').textContent);
   const by = (id) => document.getElementById(id);
-  const [NAME, GROUP, COMMAND, STATE, ATTEMPT, WAITED, RAN, CPU, RSS, SLOTS, RAM, VRAM, HOW, ERROR, LANE, VIDEO] = Array(16).keys();
+  const [NAME, GROUP, COMMAND, STATE, ATTEMPT, WAITED, RAN, CPU, RSS, SLOTS, RAM, VRAM, HOW, ERROR, LANE, VIDEO, FORCE] = Array(17).keys();
   const critical = new Set(data.critical);
   const wall = Math.max(data.wall, 1);
 
@@ -248,6 +248,7 @@
     say(['waits', 'runs', 'is paused'][span[1]] + ' from ' + time(span[2]) + ' to ' + time(span[3]) + ' (' + time(span[3] - span[2]) + ')');
     say('in all waited ' + time(row[WAITED]) + ', ran ' + time(row[RAN]) + (row[CPU] !== null ? ', CPU ' + time(row[CPU] * 1e3) : ''));
     say(row[SLOTS] + ' CPU · ' + memory(row[RAM] * 1000) + (row[VRAM] ? ' · ' + memory(row[VRAM] * 1000) + ' video' : '') + (row[RSS] !== null ? ' · peak ' + memory(row[RSS]) : '') + (row[VIDEO] !== null ? ', video ' + memory(row[VIDEO] * 1000) : ''));
+    if (row[FORCE]) say(row[FORCE]);
     if (row[COMMAND]) tip.append(make('code', row[COMMAND]));
     const box = tip.getBoundingClientRect();
     tip.style.left = Math.min(event.clientX + 14, innerWidth - box.width - 8) + 'px';
@@ -289,6 +290,7 @@
       const row = data.jobs[n], line = make('tr', undefined, critical.has(n) ? 'critical' : '');
       const name = make('td', row[NAME]);
       name.append(make('span', row[COMMAND], 'dim'));
+      if (row[FORCE]) name.append(make('span', row[FORCE], 'dim'));
       if (row[ERROR]) name.append(make('span', row[ERROR], 'error'));
       const state = make('td'), mark = make('span', undefined, 'state');
       mark.append(make('i', undefined, row[STATE]), row[STATE]);

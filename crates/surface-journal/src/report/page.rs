@@ -245,6 +245,7 @@ fn data(facts: &Facts<'_>, summary: &Summary) -> Value {
             job.detail.error.as_deref().map(|error| short(error, 160)),
             summary.lanes[index],
             job.detail.peak_vram_mb,
+            job.detail.in_force.as_deref().map(|words| short(words, 240)),
         ])
     });
     let spans = summary.spans.iter().map(|span| {

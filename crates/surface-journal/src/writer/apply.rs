@@ -32,6 +32,10 @@ pub(super) fn event(db: &Connection, seq: i64, n: &mut i64, event: &Event) -> ru
                 fraction.clamp(0.0, 1.0)
             ])?;
         }
+        Event::InForce { job, words } => {
+            db.prepare_cached("UPDATE latest SET in_force = ?3 WHERE run = ?1 AND job = ?2")?
+                .execute(params![seq, job, words])?;
+        }
         Event::Outputs(made) => outputs::mark(db, made, now_ms() as i64)?,
         Event::RunPaused(paused) => {
             db.prepare_cached("UPDATE runs SET paused = ?2 WHERE seq = ?1")?.execute(params![seq, paused])?;
@@ -63,8 +67,8 @@ fn append(db: &Connection, seq: i64, n: i64, moved: &Moved) -> rusqlite::Result<
 /// readiness and start the first stays. Another attempt starts empty.
 const UPDATE_LATEST: &str = "
     INSERT INTO latest (run, job, state, attempt, ready_us, started_us, ended_us, token, pid, how, code,
-                        peak_rss_kb, cpu_ms, wall_ms, waited_ms, error, demand, peak_vram_mb)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)
+                        peak_rss_kb, cpu_ms, wall_ms, waited_ms, error, demand, peak_vram_mb, in_force)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)
     ON CONFLICT (run, job) DO UPDATE SET
         state = excluded.state,
         attempt = excluded.attempt,
@@ -82,7 +86,8 @@ const UPDATE_LATEST: &str = "
         progress = CASE WHEN attempt = ?4 THEN progress END,
         error = CASE WHEN attempt = ?4 THEN coalesce(?16, error) ELSE ?16 END,
         demand = CASE WHEN attempt = ?4 THEN coalesce(?17, demand) ELSE ?17 END,
-        peak_vram_mb = CASE WHEN attempt = ?4 THEN coalesce(?18, peak_vram_mb) ELSE ?18 END";
+        peak_vram_mb = CASE WHEN attempt = ?4 THEN coalesce(?18, peak_vram_mb) ELSE ?18 END,
+        in_force = CASE WHEN attempt = ?4 THEN coalesce(?19, in_force) ELSE ?19 END";
 
 fn update_latest(db: &Connection, seq: i64, moved: &Moved) -> rusqlite::Result<()> {
     let offset = moved.offset_us.unwrap_or(0) as i64;
@@ -107,6 +112,7 @@ fn update_latest(db: &Connection, seq: i64, moved: &Moved) -> rusqlite::Result<(
         detail.error,
         detail.demand.as_ref().and_then(|demand| serde_json::to_string(demand).ok()),
         number(detail.peak_vram_mb),
+        detail.in_force,
     ])?;
     Ok(())
 }

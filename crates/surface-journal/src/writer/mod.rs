@@ -170,7 +170,7 @@ impl Writer {
                 moved.offset_us.get_or_insert_with(|| self.offset_us());
                 moved.detail.bound();
             }
-            Event::Progressed { job, .. } => {
+            Event::Progressed { job, .. } | Event::InForce { job, .. } => {
                 assert!(*job < self.jobs, "job {job} of a run with {} jobs", self.jobs);
             }
             Event::RunPaused(_) | Event::Outputs(_) => {}

@@ -145,6 +145,11 @@ impl Attempts {
         used.collect()
     }
 
+    /// The process of a job's attempt.
+    pub(super) fn handle(&self, job: JobId) -> Option<Handle> {
+        self.lock().get(&number(job)).and_then(|attempt| attempt.handle.clone())
+    }
+
     /// The running commands: job, number of the attempt, handle.
     pub(super) fn running(&self) -> Vec<(u32, u32, Handle)> {
         let by_job = self.lock();

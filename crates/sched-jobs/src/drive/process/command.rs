@@ -17,6 +17,28 @@ use mech_process::{Limits, Stdin};
 /// let mut command = Command::new(["render", "--scene", "3"]);
 /// command.limits.wall = Some(Duration::from_secs(600));
 /// ```
+///
+/// How the system treats it and everything it starts is a part of its limits. [`Processes::in_force`](super::Processes::in_force) and
+/// [`End::in_force`](super::End::in_force) say what the system has made of that:
+///
+/// ```
+/// use sched_jobs::process::{Class, Command, InForce, Reservation};
+/// use std::time::Duration;
+///
+/// let mut render = Command::new(["render", "--scene", "3"]);
+/// render.limits.class = Some(Class::Batch); // gives way to everything that a person waits for
+/// render.limits.weight = Some(50); // half of what others of its class get
+/// render.limits.cpus = Some(vec![0, 1]);
+///
+/// let mut control = Command::new(["control-loop"]);
+/// control.limits.reservation = Some(Reservation::new(Duration::from_millis(2), Duration::from_millis(10)));
+///
+/// fn say(in_force: &InForce, command: &Command) {
+///     if let Some(words) = in_force.words(&command.limits) {
+///         println!("{words}"); // class batch: SCHED_BATCH, nice 10, …
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Command {

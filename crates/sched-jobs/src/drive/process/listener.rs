@@ -10,7 +10,7 @@
 
 use std::path::PathBuf;
 
-use mech_process::{End, Report};
+use mech_process::{End, InForce, Report};
 
 use super::Processes;
 use super::outputs::{Made, Verdict, Watched};
@@ -27,6 +27,8 @@ pub enum News<'a> {
         /// The first process of its tree.
         pid: i32,
     },
+    /// What the system has in force for it, if its [`limits`](super::Command::limits) ask for a class, a weight, CPUs or a reservation.
+    InForce(&'a InForce),
     /// A message for a person.
     Warning(&'a str),
     /// It has ended, and the observer of the scheduler knows that: see [`CommandEnd`].
@@ -61,6 +63,7 @@ impl Processes {
             let Some(me) = me.upgrade() else { return };
             match news {
                 Report::Started { pid } => me.notify(&report, News::Began { pid }),
+                Report::InForce(in_force) => me.notify(&report, News::InForce(&in_force)),
                 Report::Warning(text) => me.notify(&report, News::Warning(&text)),
                 Report::Paused => report.paused(),
                 Report::Resumed | Report::Usage { .. } => {}
@@ -82,7 +85,7 @@ impl Processes {
     }
 
     /// Calls the listener. A panic is caught and counted.
-    fn notify(&self, report: &Reporter, news: News<'_>) {
+    pub(super) fn notify(&self, report: &Reporter, news: News<'_>) {
         let mut call = || (self.listen)(report.attempt_id, news);
         match report.sink.upgrade() {
             Some(sink) => sink.guard(&mut call),

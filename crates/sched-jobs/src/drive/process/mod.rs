@@ -35,8 +35,9 @@ pub use self::vram::VramWatch;
 pub use self::words::{exit_code, words};
 pub use mech_process::keeper::main as keeper_main;
 pub use mech_process::{
-    End, Handle, How, KeeperProgram, Keepers, Launch, Limits as ProcessLimits, Listener, OverRam, Recovered, Report,
-    Snapshot, Stdin, Streams, Survivor,
+    Class, End, GroupValue, Handle, How, InForce, IoPriority, KeeperProgram, Keepers, Launch, Limits as ProcessLimits,
+    Listener, OverRam, Policy, Recovered, Refusal, Report, Reservation, Setting, Snapshot, Stdin, Streams, Survivor,
+    UnknownClass,
 };
 
 use self::attempts::Attempts;
@@ -157,6 +158,11 @@ impl Processes {
         self.attempts.usage_mb()
     }
 
+    /// What the system has in force for the command of a job, read now. `None`: it does not run.
+    pub fn in_force(&self, job: JobId) -> Option<InForce> {
+        self.attempts.handle(job)?.in_force()
+    }
+
     /// Kills a command that an earlier process left. Its end is not reported.
     pub fn end_survivor(&self, survivor: Survivor) {
         if let Ok(handle) = self.keepers.adopt(survivor, Box::new(|_| ())) {
@@ -206,6 +212,7 @@ impl Processes {
             return report.ended(Outcome::Stopped);
         }
         let is_paused = survivor.is_paused();
+        let in_force = survivor.in_force().cloned();
         let mut listener = self.listener(attempt_id, report.clone(), watched);
         let (me, mut order) = (self.me.clone(), Some(order));
         let listen = Box::new(move |news: Report| {
@@ -224,6 +231,9 @@ impl Processes {
                     handle.resume(); // a resumed run resumes all its commands
                 }
                 self.attempts.attach(attempt_id, handle);
+                if let Some(in_force) = in_force {
+                    self.notify(&report, News::InForce(&in_force));
+                }
             }
             Err(error) => {
                 self.attempts.remove(attempt_id);

@@ -128,7 +128,7 @@ fn an_end_is_reported_although_the_listener_panics() {
     let processes = with_listener(home.path(), Box::new(|_, _| panic!("the journal fails")));
     let end = |token: &str, how: How| {
         let (cpu, wall) = Default::default();
-        Recovered::Ended(End { token: token.to_owned(), how, peak_rss_kb: 0, cpu, wall })
+        Recovered::Ended(End { token: token.to_owned(), how, peak_rss_kb: 0, cpu, wall, in_force: None })
     };
     processes.found([end("0/1/before", How::Exit(0)), end("1/1/before", How::Exit(3))]);
     let jobs = Jobs::builder().build();
