@@ -4,6 +4,7 @@
 
 use std::{fmt, time::Duration};
 
+use policy_admission::service::Reserve;
 use policy_cpu::{ContextSpec, Nanos};
 
 /// What happens to tasks whose [`Context`] has no time left.
@@ -64,6 +65,20 @@ impl Context {
     pub const fn on_overrun(mut self, overrun: Overrun) -> Self {
         self.overrun = overrun;
         self
+    }
+
+    /// That of a profile of the CPU policy.
+    pub(crate) fn of(reserve: &Reserve) -> Self {
+        Self {
+            budget: Duration::from_nanos(reserve.budget),
+            period: Duration::from_nanos(reserve.period),
+            deadline: Some(Duration::from_nanos(reserve.deadline)),
+            overrun: match reserve.overrun {
+                policy_cpu::Overrun::Throttle => Overrun::Throttle,
+                policy_cpu::Overrun::Demote => Overrun::Demote,
+                policy_cpu::Overrun::Stop => Overrun::Cancel,
+            },
+        }
     }
 
     pub(crate) const fn overrun(&self) -> Overrun {

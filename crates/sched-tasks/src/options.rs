@@ -8,7 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use policy_admission::Profile;
+use policy_admission::{Profile, service::CpuProfile};
+use policy_cpu::Weight;
 use vocab::Budget;
 
 use crate::{
@@ -46,7 +47,10 @@ pub struct NurseryOptions {
     pub(crate) recharge: Option<Recharge>,
     pub(crate) on_exhausted: Option<Handler>,
     pub(crate) authority: Authority,
+    /// In 1024ths of that of a normal task.
     pub(crate) weight: Option<u32>,
+    /// As a CPU's scheduler has it, in nanoseconds.
+    pub(crate) slice: Option<u64>,
     pub(crate) context: Option<Context>,
     /// Its owner is a supervisor, which acts for the nursery it was started in.
     pub(crate) supervises: bool,
@@ -173,7 +177,35 @@ impl NurseryOptions {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn weight(mut self, weight: u32) -> Self {
-        self.weight = Some(weight.clamp(1, WEIGHT_MAX));
+        self.weight = Some(weight.clamp(1, WEIGHT_MAX) * Weight::NORMAL.get());
+        self
+    }
+
+    /// Gives its tasks the weight, the slice and the reserved time of a profile, as an operator's policy says for a name or a hint; see `bursar::policy`. What the policy says later
+    /// counts for nurseries that are opened later.
+    ///
+    /// ```
+    /// # #[cfg(feature = "policy")] {
+    /// use bursar::{NurseryOptions, nursery_with, policy::{CpuProfile, Hint, PolicyHandle, PolicySet}};
+    ///
+    /// let mut background = CpuProfile::new("background");
+    /// background.weight = 256; // a quarter of what a normal task has
+    /// let mut set = PolicySet::new(CpuProfile::new("normal"));
+    /// set.profiles.push(background);
+    /// set.hints.push((Hint::Batch, "background".into()));
+    /// let policy = PolicyHandle::fixed(set)?; // or that of a `PolicyClient`
+    ///
+    /// let options = NurseryOptions::new().name("index").cpu_profile(&policy.hint(Hint::Batch));
+    /// nursery_with(options, |n| n.spawn(|| ()).join())?;
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn cpu_profile(mut self, profile: &CpuProfile) -> Self {
+        self.weight = Some(profile.weight.clamp(Weight::MIN, Weight::MAX));
+        self.slice = Some(profile.slice);
+        if let Some(reserve) = &profile.reserve {
+            self.context = Some(Context::of(reserve));
+        }
         self
     }
 

@@ -24,28 +24,53 @@ const LOOKS_MOST: usize = 1 << 16;
 const READY_MOST: u32 = 1 << 16;
 
 impl Worker {
-    /// Whether a task that yields has to look further than the fibers that are ready: elsewhere, or at what is put off.
+    /// Whether a task that yields has to look further than at the fibers that are ready: at unstarted tasks of others, or at what is put off. If so, that was the time for it.
     #[inline(always)]
-    pub(crate) fn is_look_due(&self, tick: u32) -> bool {
-        self.look_at.get().wrapping_sub(tick) as i32 <= 0
+    pub(crate) fn leaves_short_way(&self, tick: u32) -> bool {
+        let leaves = self.look_at.get().wrapping_sub(tick) as i32 <= 0;
+        if leaves {
+            self.plan_look(tick);
+        }
+        leaves
+    }
+
+    /// When the short way is left next.
+    #[cold]
+    #[inline(never)]
+    fn plan_look(&self, tick: u32) {
+        let until_postponed = decide::GLOBAL_QUEUE_INTERVAL - tick % decide::GLOBAL_QUEUE_INTERVAL;
+        let until_look = match self.next_look.get().wrapping_sub(tick) as i32 {
+            ..1 => LOOK_MAX, // it is due, and takes place now if something yields
+            until_look => until_look as u32,
+        };
+        self.look_at.set(tick.wrapping_add(until_look.min(until_postponed)));
+    }
+
+    /// Whether it is time to look at unstarted tasks of others.
+    #[inline(always)]
+    fn is_look_due(&self, tick: u32) -> bool {
+        self.next_look.get().wrapping_sub(tick) as i32 <= 0
+    }
+
+    /// For a task that yields and is alone: whether it has to queue up, since it may go behind unstarted tasks of others.
+    pub(crate) fn may_go_behind_others(&self, tick: u32) -> bool {
+        self.is_look_due(tick) && (self.shared.has_stealable(self.index) || self.looks_on(tick))
     }
 
     /// Whether a task that yielded goes behind unstarted tasks of other workers: those that are there when a round of looks begins, one at each look. After a round all that are
     /// ready here have their turns: what others get in again and again, as futures do that are woken, keeps none of them waiting. Those of its own go first anyway.
+    #[inline]
     pub(crate) fn goes_behind_others(&self, tick: u32) -> bool {
-        if !self.is_look_due(tick) {
-            return false;
-        }
-        let goes_behind =
-            self.next_look.get().wrapping_sub(tick) as i32 <= 0 && self.deque.is_empty() && self.looks_on(tick);
-        let until_postponed = decide::GLOBAL_QUEUE_INTERVAL - tick % decide::GLOBAL_QUEUE_INTERVAL;
-        let until_look = (self.next_look.get().wrapping_sub(tick) as i32).max(1) as u32;
-        self.look_at.set(tick.wrapping_add(until_look.min(until_postponed)));
-        goes_behind
+        self.is_look_due(tick) && self.deque.is_empty() && self.looks_on(tick)
     }
 
     /// A look: whether the round goes on, or another begins. Says when the next look is.
+    #[inline(never)]
     fn looks_on(&self, tick: u32) -> bool {
+        if self.shared.workers.len() == 1 {
+            self.next_look.set(tick.wrapping_add(decide::GLOBAL_QUEUE_INTERVAL));
+            return false;
+        }
         if self.looks_left.get() == 0 {
             let may_steal = self.slot().may_steal.load(Relaxed);
             let others = self.shared.workers.iter().enumerate().filter(|(index, _)| may_steal && *index != self.index);
@@ -60,6 +85,7 @@ impl Worker {
         self.looks_left.set(self.looks_left.get().saturating_sub(1));
         self.look_every.set(if is_behind { 1 } else { every });
         self.next_look.set(tick.wrapping_add(every));
+        self.plan_look(tick);
         is_behind
     }
 

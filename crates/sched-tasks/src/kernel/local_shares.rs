@@ -156,7 +156,7 @@ impl LocalShares {
         if self.tree.contains(group.number) {
             self.tree.remove(group.number);
         }
-        let added = self.tree.add(group.number, group.parent_number(), group.weight(), SLICE);
+        let added = self.tree.add(group.number, group.parent_number(), group.weight(), group.slice);
         added.expect("groups are not deeper than trees, and there is room");
         let local = LocalGroup {
             group: group.clone(),

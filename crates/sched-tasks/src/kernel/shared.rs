@@ -34,9 +34,7 @@ pub(crate) struct Shared {
     pub(crate) high: Injector<RunnableRef>,
     pub(crate) injected: Injector<RunnableRef>,
     pub(crate) low: Injector<RunnableRef>,
-    /// Workers do not take the short way: their choices are made step by step, or logged, or there are groups.
-    pub(crate) long_way: AtomicBool,
-    pub(crate) has_groups: AtomicBool,
+    pub(crate) modes: Modes,
     pub(crate) shares: Shares,
     pub(crate) idle: Idle,
     pub(crate) clock: Clock,
@@ -62,6 +60,15 @@ pub(crate) struct Shared {
     pub(crate) groups: Groups,
     /// One thread plays all workers.
     pub(crate) seeded: Option<Box<Seeded>>,
+}
+
+/// What workers read at every choice: on a line of its own, which is hardly ever written.
+#[derive(Default)]
+#[repr(align(128))]
+pub(crate) struct Modes {
+    /// Workers do not take the short way: their choices are made step by step, or logged, or there are groups.
+    pub(crate) long_way: AtomicBool,
+    pub(crate) has_groups: AtomicBool,
 }
 
 /// What others may know of a worker.
@@ -121,7 +128,7 @@ impl Shared {
 
     /// The same with a hint.
     pub(crate) fn publish_as(&'static self, priority: Priority, runnable: RunnableRef) {
-        if self.has_groups() {
+        if self.goes_long_way() && self.has_groups() {
             return self.publish_in_group(priority, runnable);
         }
         match priority {
@@ -154,20 +161,20 @@ impl Shared {
     /// Whether a worker has to look at more than its own queues.
     #[inline(always)]
     pub(crate) fn goes_long_way(&self) -> bool {
-        self.long_way.load(Relaxed)
+        self.modes.long_way.load(Relaxed)
     }
 
     /// Whether there are groups of tasks with shares of their own.
     #[inline(always)]
     pub(crate) fn has_groups(&self) -> bool {
-        self.has_groups.load(Relaxed)
+        self.modes.has_groups.load(Relaxed)
     }
 
     /// The first group is there, or the last is gone. Under the lock of the groups.
     pub(crate) fn set_groups(&self, has_groups: bool) {
         let is_watched = self.seeded.is_some() || self.workers.iter().any(|worker| worker.log.is_some());
-        self.has_groups.store(has_groups, Relaxed);
-        self.long_way.store(has_groups || is_watched, Relaxed);
+        self.modes.has_groups.store(has_groups, Relaxed);
+        self.modes.long_way.store(has_groups || is_watched, Relaxed);
     }
 
     /// The time, for charging: in a seeded run that of its clock.

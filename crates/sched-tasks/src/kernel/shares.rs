@@ -29,7 +29,7 @@ use std::{
 
 use mech_sync::{Injector, SpinLock};
 use policy_admission::cpu::{AdmitError, Admitted, CpuAdmission, Island};
-use policy_cpu::{ContextSpec, DEPTH_MAX, Nanos, ShareTree, Weight};
+use policy_cpu::{ContextSpec, DEPTH_MAX, Latency, Nanos, ShareTree, Weight};
 use slab::Slab;
 use vocab::Priority;
 
@@ -38,10 +38,17 @@ use super::{
     shared::Shared,
     task::{Runnable, RunnableRef},
 };
-use crate::{context::Context, options::WEIGHT_MAX};
+use crate::context::Context;
 
 /// How long a group runs on a worker before others may: a compromise between how soon the others come and how often caches are filled anew.
 pub(crate) const SLICE: Nanos = 200_000;
+
+/// The slice of a group, for which a CPU's scheduler would use `wanted`: as many times ours, within limits.
+pub(crate) fn slice_for(wanted: Nanos) -> Nanos {
+    let usual = Latency::Normal.slice().max(1);
+    let scaled = u128::from(SLICE) * u128::from(wanted) / u128::from(usual);
+    (scaled.min(u128::from(5 * SLICE)) as Nanos).max(SLICE / 4)
+}
 
 /// A group of tasks.
 pub(crate) struct ShareGroup {
@@ -55,7 +62,9 @@ pub(crate) struct ShareGroup {
     has_ended: AtomicBool,
     level: u32,
     name: Option<Arc<str>>,
-    times: u32,
+    /// In 1024ths of that of a task in no group.
+    weight: u32,
+    pub(crate) slice: Nanos,
     /// What its tasks had of all workers, in nanoseconds.
     pub(crate) served: AtomicU64,
     /// By worker.
@@ -239,11 +248,12 @@ fn table_end<T>(table: &Slab<T>) -> usize {
 }
 
 impl ShareGroup {
-    /// A group inside `parent`, with so many times the share of a task that is in no group. Where groups are as deep as can be, it is that of the parent.
+    /// A group inside `parent`, with so many 1024ths of the share of a task that is in no group. Where groups are as deep as can be, it is that of the parent.
     pub(crate) fn open(
         shared: &'static Shared,
         parent: Option<Membership>,
-        times: u32,
+        weight: u32,
+        slice: Nanos,
         name: Option<Arc<str>>,
         server: Option<Arc<CpuServer>>,
     ) -> Membership {
@@ -267,7 +277,8 @@ impl ShareGroup {
             has_ended: AtomicBool::new(false),
             level,
             name,
-            times: times.clamp(1, WEIGHT_MAX),
+            weight,
+            slice,
             served: AtomicU64::new(0),
             lines,
             servers,
@@ -326,7 +337,7 @@ impl ShareGroup {
     }
 
     pub(crate) fn weight(&self) -> Weight {
-        Weight::clamped(self.times.saturating_mul(Weight::NORMAL.get()))
+        Weight::clamped(self.weight)
     }
 
     /// The number of the group around it.
@@ -368,7 +379,7 @@ impl ShareGroup {
     pub(crate) fn share(&self) -> Share {
         Share {
             name: self.name.as_deref().map(str::to_owned),
-            weight: self.times,
+            weight: self.weight,
             depth: self.level,
             cpu_time: Duration::from_nanos(self.served.load(Relaxed)),
             context: self.servers.first().map(|server| server.context()),
@@ -416,7 +427,7 @@ impl fmt::Debug for ShareGroup {
 pub struct Share {
     /// The name of its nursery.
     pub name: Option<String>,
-    /// Its weight beside the groups that are inside the same one.
+    /// Its weight beside the groups that are inside the same one, in 1024ths of that of a task in no group.
     pub weight: u32,
     /// How many groups it is inside of, itself included; 0 for the tasks that are in none.
     pub depth: u32,
@@ -441,7 +452,7 @@ impl Shared {
         }
         let root = Share {
             name: None,
-            weight: 1,
+            weight: Weight::NORMAL.get(),
             depth: 0,
             cpu_time: Duration::from_nanos(self.shares.root_served.load(Relaxed)),
             context: None,

@@ -19,6 +19,7 @@ use std::sync::{
 };
 
 use mech_sync::{Countdown, SpinLock, Waiter};
+use policy_cpu::Weight;
 use vocab::Budget;
 
 pub use self::pause::Pauser;
@@ -35,7 +36,7 @@ use crate::{
         nursery::{Inner, Owners},
         scope::ScopeRef,
         shared::Shared,
-        shares::{Membership, ShareGroup},
+        shares::{self, Membership, SLICE, ShareGroup},
     },
     options::NurseryOptions,
     spending,
@@ -132,7 +133,9 @@ pub(crate) fn group_of(
         return Ok(around);
     }
     let server = options.context.map(|context| server(shared, &around, context, options)).transpose()?;
-    Ok(Some(ShareGroup::open(shared, around, options.weight.unwrap_or(1), options.name.clone(), server)))
+    let weight = options.weight.unwrap_or(Weight::NORMAL.get());
+    let slice = options.slice.map_or(SLICE, shares::slice_for);
+    Ok(Some(ShareGroup::open(shared, around, weight, slice, options.name.clone(), server)))
 }
 
 /// The time of a context, which is reserved if it is in no group.

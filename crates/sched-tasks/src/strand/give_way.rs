@@ -26,11 +26,10 @@ impl Worker {
         let ReadyWhat::Fiber(other) = first.what else { return None };
         let undisturbed = !self.shared.goes_long_way()
             && !self.looks_closely.get()
-            && !self.is_look_due(tick)
             && !self.inbox.has_arrivals()
             && self.shared.high.is_empty()
             && self.deque.has_passed(first.mark);
-        if !undisturbed {
+        if !undisturbed || self.leaves_short_way(tick) {
             return None;
         }
         self.tick.set(tick);
@@ -47,7 +46,7 @@ impl Worker {
             return Some(self.yield_step());
         }
         let tick = self.tick.get().wrapping_add(1);
-        if !self.shared.has_groups() && !self.has_other_work() && !self.goes_behind_others(tick) {
+        if !self.shared.has_groups() && !self.has_other_work() && !self.may_go_behind_others(tick) {
             self.tick.set(tick);
             return None; // alone here, and the others have nothing that it would go behind
         }
