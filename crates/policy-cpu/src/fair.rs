@@ -2,6 +2,8 @@
 //!
 //! Room: decisions. Knows weights and virtual time; knows nothing of CPUs, threads or contexts.
 //!
+//! Other orders, to compare with, are in `src/policy.rs`: they change the keys by which entities wait, and nothing else.
+//!
 //! # Definition
 //! Each entity has a weight `w`, a virtual runtime `v` and a virtual deadline `d`. The virtual time of the queue is the weighted mean of all runtimes,
 //! `V = Σ w·v / Σ w`, the entity that runs included. An entity's lag is `w·(V − v)`: what it was owed and did not get, or got and was not owed. It is *eligible* if its
@@ -11,7 +13,8 @@
 //! # Invariants
 //! - `weight` is the sum of the weights of all entities that are in, and `sum` is `Σ w·(v − base)` of them, exactly.
 //! - Lags sum to zero, up to the rounding of `V` down to a whole unit.
-//! - An entity that leaves keeps its lag and gets it back when it joins: a debt whole, a credit up to one slice. What it sleeps through earns nothing.
+//! - An entity that leaves keeps its lag and gets it back when it joins: a debt whole, a credit up to one slice. What it sleeps through earns nothing; it pays a
+//!   debt, where the entity comes back to the queue it left: as if it had waited there. Else a thread that runs briefly and sleeps long would wait for others each time.
 //!
 //! # Why the lag is stretched when an entity joins
 //! `V` is a mean, so an entity that joins at `V − lag` moves `V` towards itself and would find less than it left with. It joins at `V − lag·(W + w)/W`; then the mean
@@ -19,6 +22,7 @@
 //!
 //! Picks are checked against a reference that is written from the definition and looks at every entity: `picks_are_those_of_the_definition`.
 
+use crate::policy::{Policy, QUANTUM};
 use crate::time::{Nanos, VirtualTime, Weight};
 use crate::tree::{Pool, Tree};
 
@@ -40,6 +44,14 @@ impl FairState {
     /// An entity that is owed nothing.
     pub const fn new(weight: Weight, slice: Nanos) -> Self {
         FairState { weight, slice, runtime: VirtualTime(0), deadline: VirtualTime(0), lag: 0 }
+    }
+
+    /// An entity that is owed nothing, for a queue of this policy: round robin knows neither weights nor slices.
+    pub const fn under(policy: Policy, weight: Weight, slice: Nanos) -> Self {
+        match policy {
+            Policy::Eevdf | Policy::Wfq => FairState::new(weight, slice),
+            Policy::RoundRobin => FairState::new(Weight::NORMAL, QUANTUM),
+        }
     }
 
     /// Its weight.
@@ -67,14 +79,25 @@ impl FairState {
         self.slice = slice;
     }
 
-    /// Another weight, while it is in no queue.
+    /// Another weight, while it is in no queue. What it is owed stays the same in nanoseconds.
     pub(crate) const fn set_weight(&mut self, weight: Weight) {
+        self.lag = (self.lag as i128 * self.weight.get() as i128 / weight.get() as i128) as i64;
         self.weight = weight;
     }
 
     /// Asks for the next slice before this one is served: its deadline moves behind those of others.
     pub(crate) const fn ask_again(&mut self) {
         self.deadline = self.deadline.plus(self.weight.virtual_length(self.slice));
+    }
+
+    /// Where its request begins. Only comparable within the queue it is in.
+    const fn start(&self) -> VirtualTime {
+        self.deadline.plus(-self.weight.virtual_length(self.slice))
+    }
+
+    /// Whether some of its request was served, and some not.
+    const fn is_begun(&self) -> bool {
+        self.deadline.since(self.runtime) < self.weight.virtual_length(self.slice)
     }
 
     /// How long it may run until its slice is served.
@@ -92,11 +115,18 @@ pub(crate) struct FairCore {
     sum: i128,
     weight: u64,
     current: Option<u32>,
+    policy: Policy,
+    /// Of start-time fair queueing: where the request begins that is served. Of round robin: the key of who was picked last.
+    floor: VirtualTime,
+    /// Of round robin: the key of who was queued last.
+    last_key: u64,
 }
 
 impl FairCore {
-    pub(crate) const EMPTY: FairCore =
-        FairCore { tree: Tree::EMPTY, base: VirtualTime(0), sum: 0, weight: 0, current: None };
+    pub(crate) const fn new(policy: Policy) -> FairCore {
+        let start = VirtualTime(0);
+        FairCore { tree: Tree::EMPTY, base: start, sum: 0, weight: 0, current: None, policy, floor: start, last_key: 0 }
+    }
 
     /// How many entities are in, the one that runs included.
     pub(crate) fn len(&self) -> u32 {
@@ -153,20 +183,53 @@ impl FairCore {
 
     /// Adds an entity that became runnable. It gets back the lag it left its last queue with.
     pub(crate) fn join(&mut self, pool: &mut Pool, entity: u32, state: &mut FairState) {
+        self.join_at(pool, entity, state, None);
+    }
+
+    /// The same for the queue that the entity left last: virtual time that passed here since then has paid its debt.
+    pub(crate) fn rejoin(&mut self, pool: &mut Pool, entity: u32, state: &mut FairState) {
+        self.join_at(pool, entity, state, Some(state.runtime));
+    }
+
+    fn join_at(&mut self, pool: &mut Pool, entity: u32, state: &mut FairState, left_at: Option<VirtualTime>) {
         assert!(self.current != Some(entity), "entity {entity} runs already");
         let now = self.virtual_time();
         self.rebase(now);
-        let lag = if self.weight == 0 {
-            0 // the mean of one is itself
-        } else {
-            let (lag, weight) = (i128::from(state.lag), i128::from(state.weight.get()));
-            (lag * (i128::from(self.weight) + weight) / i128::from(self.weight)) as i64
+        state.runtime = match self.policy {
+            Policy::Eevdf if self.weight == 0 => now, // the mean of one is itself
+            Policy::Eevdf => {
+                let (lag, weight) = (i128::from(state.lag), i128::from(state.weight.get()));
+                now.plus(-((lag * (i128::from(self.weight) + weight) / i128::from(self.weight)) as i64))
+            }
+            Policy::Wfq => self.floor.plus(-state.lag),
+            Policy::RoundRobin => now,
         };
+        let from = if self.policy == Policy::Wfq { self.floor } else { now };
+        if let Some(left_at) = left_at
+            && from.is_before(state.runtime)
+        {
+            let paid = if from.is_before(left_at) { left_at } else { from };
+            state.runtime = if paid.is_before(state.runtime) { paid } else { state.runtime };
+        }
         state.lag = 0;
-        state.runtime = now.plus(-lag);
         state.deadline = state.runtime.plus(state.weight.virtual_length(state.slice));
         self.count_in(state);
-        self.tree.insert(pool, entity, state.deadline, state.runtime);
+        self.queue(pool, entity, state);
+    }
+
+    /// Lets an entity wait, where the policy says.
+    fn queue(&mut self, pool: &mut Pool, entity: u32, state: &FairState) {
+        let (key, gate) = match self.policy {
+            Policy::Eevdf => (state.deadline, state.runtime),
+            Policy::Wfq => (state.start(), Policy::OPEN),
+            // Interrupted within its slice, it is still first.
+            Policy::RoundRobin if state.is_begun() => (self.floor, Policy::OPEN),
+            Policy::RoundRobin => {
+                self.last_key += 1;
+                (VirtualTime(self.last_key), Policy::OPEN)
+            }
+        };
+        self.tree.insert(pool, entity, key, gate);
     }
 
     /// Removes an entity that blocks, ends or moves, whether it runs or waits. Its lag goes with it. Returns whether it was in.
@@ -176,8 +239,11 @@ impl FairCore {
         } else if !self.tree.remove(pool, entity) {
             return false;
         }
-        let credit = state.weight.virtual_length(state.slice);
-        state.lag = self.lag(state).clamp(-DEBT_MAX, credit);
+        state.lag = match self.policy {
+            Policy::Eevdf => self.lag(state).clamp(-DEBT_MAX, state.weight.virtual_length(state.slice)),
+            Policy::Wfq => self.floor.since(state.runtime).clamp(-DEBT_MAX, 0),
+            Policy::RoundRobin => 0,
+        };
         let now = self.virtual_time();
         self.rebase(now);
         self.sum -= self.share_of(state);
@@ -194,24 +260,30 @@ impl FairCore {
         assert!(self.current.is_none(), "an entity runs; put it back or let it leave");
         let now = self.virtual_time();
         self.rebase(now);
-        let picked = self.tree.take_first_within(pool, now);
+        let picked = match self.policy {
+            Policy::Eevdf => self.tree.take_first_within(pool, now),
+            policy => {
+                self.floor = self.tree.first_deadline(pool).unwrap_or(self.floor);
+                self.tree.take_first_within(pool, policy.limit(now))
+            }
+        };
         // At least one entity is at or behind the mean.
         debug_assert!(picked.is_some() || self.tree.len() == 0, "no entity of {} is eligible", self.tree.len());
         self.current = picked;
         picked
     }
 
-    /// Adds an entity that runs at once, without being picked. No entity may be running.
-    pub(crate) fn join_running(&mut self, pool: &mut Pool, entity: u32, state: &mut FairState) {
+    /// Lets an entity that just joined run at once, without being picked. No entity may be running.
+    pub(crate) fn run_next(&mut self, pool: &mut Pool, entity: u32) {
         assert!(self.current.is_none(), "an entity runs; put it back or let it leave");
-        self.join(pool, entity, state);
-        self.tree.remove(pool, entity);
+        let was_in = self.tree.remove(pool, entity);
+        debug_assert!(was_in, "entity {entity} did not join");
         self.current = Some(entity);
     }
 
     /// Which entity [`pick`](Self::pick) would choose, if the one that runs were not here.
     pub(crate) fn peek(&self, pool: &Pool) -> Option<u32> {
-        self.tree.first_within(pool, self.virtual_time())
+        self.tree.first_within(pool, self.policy.limit(self.virtual_time()))
     }
 
     /// Charges the entity that runs. Returns whether its slice is served, and it asked for the next.
@@ -223,6 +295,9 @@ impl FairCore {
         let served = !state.runtime.is_before(state.deadline);
         if served {
             state.deadline = state.runtime.plus(state.weight.virtual_length(state.slice));
+            if self.policy == Policy::Wfq {
+                self.floor = state.runtime; // its next request is served, until another entity is picked
+            }
         }
         served
     }
@@ -230,11 +305,14 @@ impl FairCore {
     /// Lets the entity that runs wait again.
     pub(crate) fn put_back(&mut self, pool: &mut Pool, state: &FairState) {
         let entity = self.current.take().expect("an entity runs");
-        self.tree.insert(pool, entity, state.deadline, state.runtime);
+        self.queue(pool, entity, state);
     }
 
     /// Whether an entity that just joined should run instead of the one that runs.
     pub(crate) fn preempts(&self, joined: &FairState, current: &FairState) -> bool {
+        if self.policy != Policy::Eevdf {
+            return false; // a request that was begun is served to its end
+        }
         let now = self.virtual_time();
         !now.is_before(joined.runtime)
             && (now.is_before(current.runtime) || joined.deadline.is_before(current.deadline))
@@ -242,11 +320,12 @@ impl FairCore {
 
     /// Gives an entity another weight. Its lag in nanoseconds stays, as far as it may be kept.
     pub(crate) fn reweigh(&mut self, pool: &mut Pool, entity: u32, state: &mut FairState, weight: Weight) {
+        if !self.policy.has_weights() {
+            return;
+        }
         let is_current = self.current == Some(entity);
         let was_in = self.leave(pool, entity, state);
-        let before = i128::from(state.weight.get());
-        state.lag = (i128::from(state.lag) * before / i128::from(weight.get())) as i64;
-        state.weight = weight;
+        state.set_weight(weight);
         if was_in {
             self.join(pool, entity, state);
             if is_current {
@@ -282,7 +361,15 @@ pub struct FairQueue {
 impl FairQueue {
     /// A queue for entities that are numbered below `entities`. Allocates here, and never again.
     pub fn with_capacity(entities: u32) -> Self {
-        FairQueue { pool: Pool::with_capacity(entities, 1), core: FairCore::EMPTY }
+        FairQueue { pool: Pool::with_capacity(entities, 1), core: FairCore::new(Policy::Eevdf) }
+    }
+
+    /// The same, in another order. Its entities are made by [`FairState::under`].
+    #[must_use]
+    pub fn ordered_by(mut self, policy: Policy) -> Self {
+        assert!(self.core.weight == 0, "the policy of a queue that is used cannot be set");
+        self.core.policy = policy;
+        self
     }
 
     /// The same, with virtual time that starts elsewhere, as after a long life.
@@ -346,6 +433,11 @@ impl FairQueue {
     /// Adds an entity that became runnable. It gets back the lag it left its last queue with.
     pub fn join(&mut self, entity: u32, state: &mut FairState) {
         self.core.join(&mut self.pool, entity, state);
+    }
+
+    /// The same for the queue that the entity left last: virtual time that passed here since then has paid its debt.
+    pub fn rejoin(&mut self, entity: u32, state: &mut FairState) {
+        self.core.rejoin(&mut self.pool, entity, state);
     }
 
     /// Removes an entity that blocks, ends or moves, whether it runs or waits. Its lag goes with it. Returns whether it was in.

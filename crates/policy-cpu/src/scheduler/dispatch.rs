@@ -3,10 +3,11 @@
 //! Room: decisions.
 
 use super::placement::BALANCE_INTERVAL;
-use super::{Interrupt, Scheduler, key};
+use super::{Cpu, Interrupt, Scheduler, key};
 use crate::context::{ContextId, Notice, Overrun};
-use crate::thread::{Class, Location, ThreadId};
+use crate::thread::{Class, Location, Thread, ThreadId};
 use crate::time::{Nanos, VirtualTime};
+use crate::tree::Pool;
 
 /// Refills that one call looks at. More are due only after a long time without calls; the timer then comes back at once.
 const REFILLS_AT_ONCE: u32 = 8;
@@ -171,8 +172,7 @@ impl Scheduler {
                 thread.deadline = deadline;
                 state.reserved.insert(&mut self.pool, index, key(deadline), VirtualTime(0));
             }
-            Standing::Runs(Class::Fair) => state.fair.join(&mut self.pool, index, &mut thread.fair),
-            Standing::Runs(Class::Idle) => state.idle.join(&mut self.pool, index, &mut thread.fair),
+            Standing::Runs(class) => join_fair(state, &mut self.pool, (cpu, class), index, thread),
             Standing::Throttled { until } => {
                 state.throttled.insert(&mut self.pool, index, key(until), VirtualTime(0));
             }
@@ -347,5 +347,15 @@ impl Scheduler {
                 Some((first, context.index()))
             }
         };
+    }
+}
+
+/// Lets a thread join a fair queue of a CPU: the one it left last, or another.
+pub(super) fn join_fair(state: &mut Cpu, pool: &mut Pool, (cpu, class): (u32, Class), index: u32, thread: &mut Thread) {
+    let queue = if class == Class::Fair { &mut state.fair } else { &mut state.idle };
+    if thread.fair_cpu.replace(cpu) == Some(cpu) {
+        queue.rejoin(pool, index, &mut thread.fair);
+    } else {
+        queue.join(pool, index, &mut thread.fair);
     }
 }

@@ -6,6 +6,7 @@
 //! A thread leaves one CPU before it is published to another, and takes its lag along. No search looks at more than [`STEAL_LOOKS`] CPUs: the sets of idle and of crowded CPUs say where to look.
 
 use super::{Interrupt, Scheduler};
+use crate::context::ContextId;
 use crate::cpus::CpuSet;
 use crate::ids::Stale;
 use crate::thread::{Class, Location, ThreadId};
@@ -94,6 +95,22 @@ impl Scheduler {
     /// Whether a context is in force for a thread.
     pub fn has_authority(&self, id: ThreadId) -> bool {
         self.authority(id).is_some()
+    }
+
+    /// The context that a thread's time is charged to: one that came with a call, its own, its process's.
+    pub fn authority_of(&self, id: ThreadId) -> Result<Option<ContextId>, Stale> {
+        self.threads.get(id)?;
+        Ok(self.authority(id))
+    }
+
+    /// CPUs that have nothing to do, or only threads of the idle class.
+    pub const fn idle_cpus(&self) -> CpuSet {
+        self.idle
+    }
+
+    /// CPUs on which threads of the reserved or fair class wait.
+    pub const fn crowded_cpus(&self) -> CpuSet {
+        self.crowded
     }
 
     /// Where a thread may run: its mask, its context's, and what no lease of others has.
@@ -188,6 +205,7 @@ impl Scheduler {
     }
 
     fn arrive(&mut self, id: ThreadId, cpu: u32, now: Nanos) {
+        self.settle(cpu, now); // it joins at the virtual time of now, not of when the CPU was last looked at
         let thread = self.threads.get_mut(id).expect("the caller has it");
         self.cpus[cpu as usize].account.arrivals += u64::from(thread.last_cpu != cpu);
         thread.last_cpu = cpu;
