@@ -46,6 +46,7 @@ mod fair;
 mod ids;
 mod lease;
 mod policy;
+mod queue;
 mod refills;
 mod scheduler;
 mod thread;
@@ -55,10 +56,11 @@ mod tree;
 pub use account::{CpuAccount, ThreadCpuAccount};
 pub use context::{Context, ContextId, ContextSpec, Endpoint, Overrun, Session};
 pub use cpus::{CPUS_MAX, CpuSet};
-pub use fair::{FairQueue, FairState};
+pub use fair::FairState;
 pub use ids::{Id, Stale};
 pub use lease::{Evidence, Housekeeping, Lease, LeaseError, LeaseId, LeaseMode, LeaseSpec, LeaseState};
 pub use policy::Policy;
+pub use queue::FairQueue;
 pub use refills::{REFILLS_MAX, Refill, Refills};
 pub use scheduler::{
     CALL_DEPTH_MAX, CallError, Capacity, Dispatch, Handoff, Interrupt, Notice, Refused, STEAL_LOOKS, Scheduler, Wake,

@@ -30,6 +30,19 @@ impl Histogram {
         self.max = self.max.max(time);
     }
 
+    /// Adds all times of another.
+    pub fn merge(&mut self, other: &Histogram) {
+        if other.buckets.len() > self.buckets.len() {
+            self.buckets.resize(other.buckets.len(), 0);
+        }
+        for (own, other) in self.buckets.iter_mut().zip(&other.buckets) {
+            *own += other;
+        }
+        self.count += other.count;
+        self.sum += other.sum;
+        self.max = self.max.max(other.max);
+    }
+
     /// How many times.
     pub fn count(&self) -> u64 {
         self.count
@@ -93,5 +106,9 @@ mod tests {
         }
         assert_eq!((histogram.count(), histogram.max(), histogram.mean()), (1000, 1_000_000, 500_500));
         assert_eq!(Histogram::default().per_mille(990), 0);
+        let mut two = Histogram::default();
+        two.add(2_000_000);
+        two.merge(&histogram);
+        assert_eq!((two.count(), two.max(), two.per_mille(500)), (1001, 2_000_000, histogram.per_mille(501)));
     }
 }

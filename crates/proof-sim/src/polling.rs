@@ -19,7 +19,7 @@ const REVOCATION_LATENCY: Nanos = 10_000;
 
 impl Machine {
     /// A new ring, into which requests come from now on. Returns its number, for [`Step::Poll`].
-    pub fn ring(&mut self, spec: RingSpec) -> u32 {
+    pub fn add_ring(&mut self, spec: RingSpec) -> u32 {
         let number = self.rings.len() as u32;
         assert!(number < RINGS_MAX, "`{}` is one more than the {RINGS_MAX} rings of a machine", spec.name);
         assert!(spec.every.0 > 0, "`{}`: requests that come at once never let time pass", spec.name);

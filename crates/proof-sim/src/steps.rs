@@ -81,10 +81,8 @@ impl Machine {
                 self.events.set(self.now + time, Event::Timer { cpu });
             }
         }
-        if self.recorder.is_some() {
-            let thread = current.map(|id| self.number_of(id));
-            let recorder = self.recorder.as_mut().expect("seen above");
-            recorder.runs(cpu, thread, self.now);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.runs(cpu, current.map(|id| self.by_index[id.index() as usize]), self.now);
         }
     }
 
@@ -231,7 +229,7 @@ impl Machine {
         }
     }
 
-    /// Whoever waits still may have waited too long.
+    /// A thread that still waits may have waited too long.
     pub(crate) fn note_long_waits(&mut self) {
         for thread in 0..self.threads.len() {
             let state = &self.threads[thread];

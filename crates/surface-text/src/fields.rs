@@ -153,6 +153,23 @@ impl<'t> Values<'t> {
 
     /// Milliseconds.
     pub fn millis(&mut self, field: &Field<'_>, node: &Node<'t>) -> Option<u64> {
+        let help = "write \"250ms\", \"10s\", \"1h30m\", or a plain number of seconds";
+        self.time(field, node, units::millis, help)
+    }
+
+    /// Nanoseconds.
+    pub fn nanos(&mut self, field: &Field<'_>, node: &Node<'t>) -> Option<u64> {
+        let help = "write \"250us\", \"1.5ms\", \"2s\", or a plain number of seconds";
+        self.time(field, node, units::nanos, help)
+    }
+
+    fn time(
+        &mut self,
+        field: &Field<'_>,
+        node: &Node<'t>,
+        read: fn(&str) -> Result<u64, &'static str>,
+        help: &str,
+    ) -> Option<u64> {
         let text = match &node.value {
             Value::Text(text) => text.to_string(),
             Value::Whole(number) => number.to_string(),
@@ -162,11 +179,11 @@ impl<'t> Values<'t> {
                 return None;
             }
         };
-        match units::millis(&text) {
-            Ok(ms) => Some(ms),
+        match read(&text) {
+            Ok(time) => Some(time),
             Err(why) => {
                 let message = format!("`{}` is {}, which is not a duration: {why}", field.name, self.written(&node.at));
-                self.report.add(&node.at, message, "write \"250ms\", \"10s\", \"1h30m\", or a plain number of seconds");
+                self.report.add(&node.at, message, help);
                 None
             }
         }

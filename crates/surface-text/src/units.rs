@@ -37,6 +37,40 @@ pub const MAX_MB: u64 = 1_000_000_000_000;
 /// # Errors
 /// What is wrong with it, to follow a "because".
 pub fn millis(text: &str) -> Result<u64, &'static str> {
+    let total = time(text, |unit| {
+        Ok(match unit {
+            "ms" => 1,
+            "" | "s" | "sec" => 1_000,
+            "m" | "min" => 60_000,
+            "h" => 3_600_000,
+            "d" => 86_400_000,
+            _ => return Err("its unit is none of ms, s, m, h, d"),
+        })
+    })?;
+    u64::try_from(total).ok().filter(|&ms| ms <= MAX_MILLIS).ok_or("it is more than 36500 days")
+}
+
+/// Nanoseconds of `250us`, `1.5ms`, `2s`, `800ns`, or of a plain number of seconds.
+///
+/// # Errors
+/// What is wrong with it, to follow a "because".
+pub fn nanos(text: &str) -> Result<u64, &'static str> {
+    let total = time(text, |unit| {
+        Ok(match unit {
+            "ns" => 1,
+            "us" | "µs" => 1_000,
+            "ms" => 1_000_000,
+            "" | "s" | "sec" => 1_000_000_000,
+            "m" | "min" => 60_000_000_000,
+            "h" => 3_600_000_000_000,
+            _ => return Err("its unit is none of ns, us, ms, s, m, h"),
+        })
+    })?;
+    u64::try_from(total).ok().filter(|&ns| ns <= MAX_NANOS).ok_or("it is more than 24 hours")
+}
+
+/// The sum of numbers with their units; a number without a unit stands alone.
+fn time(text: &str, scale_of: impl Fn(&str) -> Result<u128, &'static str>) -> Result<u128, &'static str> {
     let mut rest = text.trim();
     let mut total = 0_u128;
     if rest.is_empty() {
@@ -49,21 +83,17 @@ pub fn millis(text: &str) -> Result<u64, &'static str> {
         let tail = tail.trim_start();
         let unit_end = tail.find(|c: char| !c.is_alphabetic()).unwrap_or(tail.len());
         let (unit, tail) = tail.split_at(unit_end);
-        let scale = match unit {
-            "ms" => 1,
-            "s" | "sec" => 1_000,
-            "" if parts == 0 && tail.is_empty() => 1_000,
-            "m" | "min" => 60_000,
-            "h" => 3_600_000,
-            "d" => 86_400_000,
-            _ => return Err("its unit is none of ms, s, m, h, d"),
-        };
+        let is_alone = parts == 0 && tail.is_empty();
+        let scale = scale_of(if unit.is_empty() && !is_alone { "?" } else { unit })?;
         total = total.saturating_add(scaled(number, scale)?);
         rest = tail.trim_start();
         parts += 1;
     }
-    u64::try_from(total).ok().filter(|&ms| ms <= MAX_MILLIS).ok_or("it is more than 36500 days")
+    Ok(total)
 }
+
+/// A day: more than any simulation takes.
+const MAX_NANOS: u64 = 24 * 3_600_000_000_000;
 
 const MAX_MILLIS: u64 = 36_500 * 86_400_000;
 
@@ -183,6 +213,18 @@ mod tests {
         }
         for text in ["", "m", "5 weeks", "1s2", "-1s", "40000d", "1.s", "s5", "1h 3"] {
             assert!(millis(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn short_times_are_nanoseconds() {
+        for (text, ns) in
+            [("250us", 250_000), ("1.5ms", 1_500_000), ("2s 1ms", 2_001_000_000), ("800 ns", 800), ("3", 3_000_000_000)]
+        {
+            assert_eq!(nanos(text), Ok(ns), "{text}");
+        }
+        for text in ["", "us", "5d", "1ms2", "-1s", "25h", "1.ms"] {
+            assert!(nanos(text).is_err(), "{text}");
         }
     }
 

@@ -17,7 +17,15 @@ const FLOORS: &[&[&str]] = &[
     &["proof-sim"],
     &["bursar"],
     &["surface-text"],
-    &["surface-capi", "surface-flowfile", "surface-janus", "surface-jobfile", "surface-journal", "surface-neighbours"],
+    &[
+        "surface-capi",
+        "surface-flowfile",
+        "surface-janus",
+        "surface-jobfile",
+        "surface-journal",
+        "surface-neighbours",
+        "surface-simfile",
+    ],
     &["surface-cli"],
     // Above all, so that no crate can use it but in its tests.
     &["test-support"],

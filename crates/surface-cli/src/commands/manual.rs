@@ -11,7 +11,7 @@ use crate::out::print;
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// A command, as `run` or `flow set`; or `jobfile`, `flowfile` or `events`
+    /// A command, as `run` or `flow set`; or `jobfile`, `flowfile`, `simfile` or `events`
     #[arg(value_name = "WORD")]
     words: Vec<String>,
 
@@ -30,6 +30,7 @@ pub(crate) fn help(options: &Options, mut top: Command) -> Result<Exit, Failure>
     match words[..] {
         ["jobfile"] => return file(options, &surface_jobfile::reference(), surface_jobfile::schema),
         ["flowfile"] => return file(options, &surface_flowfile::reference(), surface_flowfile::schema),
+        ["simfile"] => return file(options, &surface_simfile::reference(), surface_simfile::schema),
         ["events"] if options.markdown => {
             print("<!-- Written by `bursar help events --markdown`. Do not edit. -->\n\n")?;
             return print(event::HELP).map(|()| Exit::Success);
@@ -37,7 +38,7 @@ pub(crate) fn help(options: &Options, mut top: Command) -> Result<Exit, Failure>
         ["events"] if !options.json => return print(event::HELP).map(|()| Exit::Success),
         _ if options.json || options.markdown => {
             return Err(Failure::usage(
-                "--json and --markdown are for `bursar help jobfile` and `bursar help flowfile`; --markdown also for `bursar help events`",
+                "--json and --markdown are for `bursar help jobfile`, `bursar help flowfile` and `bursar help simfile`; --markdown also for `bursar help events`",
             ));
         }
         _ => {}
@@ -49,7 +50,7 @@ pub(crate) fn help(options: &Options, mut top: Command) -> Result<Exit, Failure>
         at = at.find_subcommand_mut(word).ok_or_else(|| {
             let source = if so_far.is_empty() { "`bursar help`" } else { so_far.as_str() };
             Failure::usage(format!(
-                "there is no command `{word}`; {source} lists all commands; other topics are jobfile, flowfile and events"
+                "there is no command `{word}`; {source} lists all commands; other topics are jobfile, flowfile, simfile and events"
             ))
         })?;
     }

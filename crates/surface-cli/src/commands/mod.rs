@@ -10,6 +10,7 @@ pub(crate) mod logs;
 pub(crate) mod man;
 pub(crate) mod manual;
 pub(crate) mod prune;
+pub(crate) mod sim;
 pub(crate) mod steer;
 pub(crate) mod why;
 

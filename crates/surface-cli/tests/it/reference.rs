@@ -12,6 +12,8 @@ fn the_pages_and_schemas_in_docs_are_what_the_tables_give() {
         ("jobfile", "--json", "jobfile.schema.json"),
         ("flowfile", "--markdown", "flowfile.md"),
         ("flowfile", "--json", "flowfile.schema.json"),
+        ("simfile", "--markdown", "simfile.md"),
+        ("simfile", "--json", "simfile.schema.json"),
         ("events", "--markdown", "events.md"),
     ] {
         let printed = run(&["help", kind, how]);
