@@ -41,7 +41,7 @@ pub(super) fn text(plan: &Plan, run: &Run, runs: &[(Policy, Report)]) -> String 
     for (label, (_, report)) in labels.zip(runs) {
         for (cpu, line) in lines(plan, run, report, column).into_iter().take(CPUS).enumerate() {
             let drawn: String = line.into_iter().map(|cell| cell.map_or_else(|| "·".to_owned(), painted)).collect();
-            text += &format!("{label:5} CPU {cpu:<3} {drawn}\n").trim_start().to_owned();
+            text += format!("{label:5} CPU {cpu:<3} {drawn}\n").trim_start();
         }
         if report.cpus.len() > CPUS {
             text += &format!("and {} more CPUs, which --svg shows\n", report.cpus.len() - CPUS);
