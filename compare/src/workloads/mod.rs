@@ -17,6 +17,7 @@ mod pick;
 mod pingpong;
 mod reach;
 mod scale;
+mod sim;
 mod skynet;
 mod spawn;
 mod steal;
@@ -54,6 +55,7 @@ pub const ALL: &[Workload] = &[
     Workload { name: steal::NAME, about: "publish to start on an idle worker", run: steal::run },
     Workload { name: scale::NAME, about: "2 workers over 1, CPU-bound", run: scale::run },
     Workload { name: pick::NAME, about: "EEVDF: choose of n and queue again", run: pick::run },
+    Workload { name: sim::NAME, about: "events of a simulated machine of 64 CPUs", run: sim::run },
     Workload { name: budgets::NAME, about: "spawn with budgets and capabilities", run: budgets::run },
     Workload { name: budgeted::NAME, about: "tight loops with yield checks", run: budgeted::run },
     Workload { name: dag::NAME, about: "a graph of 1 M empty jobs, 3 needs each", run: dag::run },
@@ -101,7 +103,7 @@ mod tests {
         assert_eq!(
             error,
             "no workload is called `yeild`; there are: switch yield spawn skynet fib pingpong \
-             stream park-fibers park-futures steal scale pick budgets budgeted dag jobs reach flow-chain \
+             stream park-fibers park-futures steal scale pick sim budgets budgeted dag jobs reach flow-chain \
              flow-parallel flow-fan flow-control flow-memory"
         );
     }

@@ -94,15 +94,18 @@ impl Events {
         self.put(self.slot(event), u64::MAX);
     }
 
-    /// The next event that is not after `until`.
+    /// The next event that is not after `until`. A timer stays set: what follows sets or clears it.
     pub(crate) fn next(&mut self, until: Nanos) -> Option<(Nanos, Event)> {
         let first = self.nodes[1];
         let (at, slot) = (first >> SLOT_BITS, (first % (1 << SLOT_BITS)) as u32);
         if first == u64::MAX || at > until {
             return None;
         }
-        self.put(slot, u64::MAX);
-        Some((at, self.event(slot)))
+        let event = self.event(slot);
+        if !matches!(event, Event::Timer { .. }) {
+            self.put(slot, u64::MAX);
+        }
+        Some((at, event))
     }
 }
 
@@ -116,15 +119,20 @@ mod tests {
         for thread in 0..5 {
             events.set(100 - u64::from(thread), Event::Wake { thread });
         }
-        events.set(97, Event::Timer { cpu: 2 });
+        events.set(3, Event::Timer { cpu: 2 });
         events.set(200, Event::Wake { thread: 4 });
         events.clear(Event::Wake { thread: 0 });
         events.set(5, Event::Submit { ring: 0 });
-        let order: Vec<_> = std::iter::from_fn(|| events.next(150)).collect();
+        let order: Vec<_> = std::iter::from_fn(|| {
+            let next = events.next(150);
+            events.clear(Event::Timer { cpu: 2 });
+            next
+        })
+        .collect();
         let wake = |at, thread| (at, Event::Wake { thread });
         assert_eq!(
             order,
-            [(5, Event::Submit { ring: 0 }), (97, Event::Timer { cpu: 2 }), wake(97, 3), wake(98, 2), wake(99, 1)]
+            [(3, Event::Timer { cpu: 2 }), (5, Event::Submit { ring: 0 }), wake(97, 3), wake(98, 2), wake(99, 1)]
         );
         assert_eq!(events.next(200), Some(wake(200, 4)));
         assert_eq!(events.next(TIME_MAX), None);

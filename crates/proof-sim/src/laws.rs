@@ -36,12 +36,20 @@ impl fmt::Display for Broken {
 
 impl std::error::Error for Broken {}
 
+/// An idle CPU, a thread that waits elsewhere and could run there, and since when that is so.
+struct Missed {
+    idle: u32,
+    cpu: u32,
+    id: ThreadId,
+    since: Nanos,
+}
+
 /// What was seen last, so that what may only grow is seen to grow.
 pub(crate) struct Laws {
     /// By number of the scheduler.
     runtimes: Vec<(Option<ThreadId>, Nanos)>,
-    /// An idle CPU, a thread that waits elsewhere and could run there, and since when that is so.
-    missed: Vec<(u32, ThreadId, Nanos)>,
+    missed: Vec<Missed>,
+    missed_before: Vec<Missed>,
     /// CPUs that idle although threads wait for them.
     stuck: CpuSet,
     queued: Vec<[u32; 3]>,
@@ -55,9 +63,10 @@ impl Laws {
         Laws {
             runtimes: vec![(None, 0); capacity.threads as usize],
             missed: Vec::new(),
+            missed_before: Vec::new(),
             stuck: CpuSet::NONE,
             queued: vec![[0; 3]; capacity.cpus as usize],
-            interval: if cfg!(debug_assertions) { 1 } else { 4 * capacity.threads.max(64) },
+            interval: if cfg!(debug_assertions) { 1 } else { 8 * capacity.threads.max(64) },
             since: 0,
         }
     }
@@ -78,6 +87,7 @@ impl Laws {
         if self.since >= self.interval {
             self.since = 0;
             self.check_all(scheduler, &is_interrupted)?;
+            return self.check_work_is_conserved(scheduler, now, &scheduler.machine(), &is_interrupted);
         } else {
             for cpu in touched.iter() {
                 let Some(id) = scheduler.current(cpu) else { continue };
@@ -159,22 +169,37 @@ impl Laws {
             let current = scheduler.current(cpu).and_then(|id| scheduler.thread(id).ok());
             matches!(current.map(Thread::location), None | Some(Location::Running { class: Class::Idle, .. }))
         };
-        self.stuck = self.stuck.or(*touched).and(crowded).iter().filter(|&cpu| is_free(cpu)).collect();
+        for cpu in self.stuck.or(*touched).iter() {
+            self.stuck.set(cpu, crowded.contains(cpu) && is_free(cpu));
+        }
         let idle = scheduler.idle_cpus().or(self.stuck);
         if idle.is_empty() || crowded.is_empty() {
             self.missed.clear();
             return Ok(());
         }
-        let before = std::mem::take(&mut self.missed);
-        for idle in idle.iter().filter(|&cpu| !is_interrupted(cpu)) {
-            for cpu in crowded.iter().filter(|&cpu| !is_interrupted(cpu)) {
-                let Some(id) = scheduler.first_waiting(cpu).filter(|&id| scheduler.allows(id, idle)) else { continue };
-                let known = before.iter().find(|missed| (missed.0, missed.1) == (idle, id));
-                let since = known.map_or(now, |missed| missed.2);
+        if self.missed.is_empty() && idle.and(*touched).is_empty() && crowded.and(*touched).is_empty() {
+            return Ok(());
+        }
+        // Such a pair comes to be only by an event that touches one of the two. Those that were there before are looked at again.
+        let fresh = idle.and(*touched);
+        let known: CpuSet = self.missed.iter().map(|missed| missed.cpu).collect();
+        let looked_at = if fresh.is_empty() { crowded.and(known.or(*touched)) } else { crowded };
+        std::mem::swap(&mut self.missed, &mut self.missed_before);
+        self.missed.clear();
+        for cpu in looked_at.iter().filter(|&cpu| !is_interrupted(cpu)) {
+            let Some(id) = scheduler.first_waiting(cpu) else { continue };
+            let before = |idle: u32| self.missed_before.iter().find(|missed| (missed.idle, missed.id) == (idle, id));
+            for idle in idle.iter().filter(|&idle| !is_interrupted(idle)) {
+                let known = before(idle);
+                let is_new = touched.contains(cpu) || touched.contains(idle);
+                if (!is_new && known.is_none()) || !scheduler.allows(id, idle) {
+                    continue;
+                }
+                let since = known.map_or(now, |missed| missed.since);
                 if now - since > MISSED_MAX {
                     return Err(format!("CPU {idle} idles since {since} while {id:?} waits for CPU {cpu}"));
                 }
-                self.missed.push((idle, id, since));
+                self.missed.push(Missed { idle, cpu, id, since });
             }
         }
         Ok(())

@@ -44,35 +44,44 @@ impl Machine {
         }
     }
 
-    /// Chooses a thread, does its steps that take no time, and sets the timer.
+    /// Lets the thread of a CPU do its steps that take no time, chooses a thread, and sets the timer.
+    ///
+    /// A thread that has computed what it wanted goes on at once, as one does that enters a kernel: the choice comes when it blocks, or computes again.
     pub(crate) fn go_on(&mut self, cpu: u32) {
         self.touched.insert(cpu);
         let mut steps = 0;
-        let mut dispatch = self.scheduler.schedule(cpu, self.now);
-        let (mut current, mut is_chosen) = (dispatch.thread, true);
-        let mut left = None;
-        loop {
-            self.send(std::mem::take(&mut dispatch.interrupt));
-            let Some(id) = current else { break };
-            let thread = self.number_of(id);
-            self.note_start(thread);
-            let state = &self.threads[thread as usize];
-            if state.left > 0 {
-                left = Some(state.left);
-                break;
-            }
-            steps += 1;
-            assert!(steps < STEPS_AT_ONCE_MAX, "`{}` takes no time", state.name);
-            match self.step(cpu, thread) {
-                After::Computes => {}
-                After::Chooses => {
-                    dispatch = self.scheduler.schedule(cpu, self.now);
-                    (current, is_chosen) = (dispatch.thread, true);
+        let mut current = self.scheduler.current(cpu);
+        // For how long the last choice holds.
+        let mut chosen = None;
+        let left = loop {
+            if let Some(id) = current {
+                let thread = self.number_of(id);
+                self.note_start(thread);
+                let state = &self.threads[thread as usize];
+                if state.left == 0 {
+                    steps += 1;
+                    assert!(steps < STEPS_AT_ONCE_MAX, "`{}` takes no time", state.name);
+                    match self.step(cpu, thread) {
+                        After::Computes => {}
+                        After::Chooses => (current, chosen) = (None, None),
+                        After::HandedOver => {
+                            current = self.scheduler.current(cpu);
+                            chosen = chosen.map(|_| self.scheduler.time_limit(cpu, self.now));
+                        }
+                    }
+                    continue;
                 }
-                After::HandedOver => (current, is_chosen) = (self.scheduler.current(cpu), false),
+                if chosen.is_some() {
+                    break Some(state.left);
+                }
+            } else if chosen.is_some() {
+                break None;
             }
-        }
-        let limit = if is_chosen { dispatch.at_most } else { self.scheduler.time_limit(cpu, self.now) };
+            let dispatch = self.scheduler.schedule(cpu, self.now);
+            self.send(dispatch.interrupt);
+            (current, chosen) = (dispatch.thread, Some(dispatch.at_most));
+        };
+        let limit = chosen.flatten();
         self.cpus[cpu as usize].since = self.now;
         match (left, limit) {
             (None, None) => self.events.clear(Event::Timer { cpu }),

@@ -98,6 +98,9 @@ impl Scheduler {
             state.account.clock_steps_back += 1;
             return;
         };
+        if ran == 0 {
+            return;
+        }
         state.settled = now;
         let Some(id) = state.current else {
             state.account.idle += ran;
@@ -124,6 +127,9 @@ impl Scheduler {
 
     /// The context that a thread's time is charged to: one that came with a call, its own, its process's. None that is gone counts.
     pub(super) fn authority(&self, id: ThreadId) -> Option<ContextId> {
+        if self.contexts.is_empty() {
+            return None; // the usual case of a machine without reserved time, at the cost of one look
+        }
         let thread = self.threads.get(id).ok()?;
         let default = self.processes.get(thread.process).ok().and_then(|process| process.default_context);
         let candidates = [thread.donated, thread.context, default];

@@ -58,7 +58,7 @@ impl Scheduler {
         }
         self.take_off(id, now, Location::Blocked);
         self.arrive(id, to, now);
-        if self.comes_first(id, to, now) {
+        if self.has_to_look(id, to, now) {
             interrupt.0.insert(to);
         }
         Ok(interrupt)
@@ -152,7 +152,7 @@ impl Scheduler {
             // It is throttled, and the CPU has to set its timer; or it is stopped.
             return Wake { cpu: None, interrupt: Some(cpu) };
         }
-        let interrupt = self.comes_first(id, cpu, now).then_some(cpu);
+        let interrupt = self.has_to_look(id, cpu, now).then_some(cpu);
         Wake { cpu: Some(cpu), interrupt }
     }
 
@@ -212,8 +212,8 @@ impl Scheduler {
         self.enqueue(id, cpu, now);
     }
 
-    /// Whether a thread that was just queued on a CPU goes before what runs there.
-    pub(super) fn comes_first(&mut self, id: ThreadId, cpu: u32, now: Nanos) -> bool {
+    /// Whether a CPU has to look at a thread that was just queued there: it goes before what runs, or it is the first that waits, and what runs has no time limit yet.
+    pub(super) fn has_to_look(&mut self, id: ThreadId, cpu: u32, now: Nanos) -> bool {
         self.settle(cpu, now);
         let Some(current) = self.cpus[cpu as usize].current else { return true };
         let [new, old] = [id, current].map(|id| self.threads.get(id).expect("both are here"));
@@ -232,8 +232,8 @@ impl Scheduler {
             || new_class == old_class
                 && match new_class {
                     Class::Reserved => new.deadline < old.deadline,
-                    Class::Fair => state.fair.preempts(&new.fair, &old.fair),
-                    Class::Idle => state.idle.preempts(&new.fair, &old.fair),
+                    Class::Fair => state.fair.waiting() == 1 || state.fair.preempts(&new.fair, &old.fair),
+                    Class::Idle => state.idle.waiting() == 1 || state.idle.preempts(&new.fair, &old.fair),
                 }
     }
 

@@ -22,7 +22,7 @@
 //! | session close | `a_session_that_closes_ends_its_processes_leases_and_contexts` |
 //! | housekeeping fallback | `work_of_others_falls_back_to_housekeeping_cpus_while_a_lease_lasts`, `a_revoked_lease_leaves_a_ring_that_works_without_polling` |
 //! | polled rings | `each_condition_of_polling_is_refused_on_its_own`, `a_polled_ring_is_served_at_once_and_every_look_is_charged_to_its_context` |
-//! | a request's deadline grants no time | `a_deadline_of_a_request_is_counted_and_grants_no_time`, `a_poller_without_time_waits_for_its_refill_however_urgent_its_requests_are` |
+//! | a request's deadline grants no time | `a_deadline_of_a_request_is_counted_and_grants_no_time`, `a_poller_without_time_waits_for_its_refill_whatever_its_requests_ask_for` |
 //! | island preallocation, no allocation on the admitted path | `an_island_allocates_nothing_once_it_is_admitted`, `a_scheduler_allocates_when_it_is_made_and_never_again` of `crates/policy-cpu/tests/it/allocations.rs` |
 //! | deadline-miss telemetry | `a_deadline_that_is_missed_is_counted`, `an_admitted_island_misses_no_deadline_beside_hogs` |
 //! | fail-closed overrun | `a_task_of_an_island_that_overruns_is_stopped_and_told_and_the_others_go_on` |

@@ -108,8 +108,8 @@ fn a_deadline_of_a_request_is_counted_and_grants_no_time() {
         (used, ring.served, ring.missed)
     };
     let (without, served, none) = run(None);
-    let (urgent, also_served, missed) = run(Some(us(400)));
-    assert_eq!((without, served), (urgent, also_served), "not a nanosecond more");
+    let (with, also_served, missed) = run(Some(us(400)));
+    assert_eq!((without, served), (with, also_served), "not a nanosecond more");
     assert_eq!(none, 0);
     assert!(missed > 100, "{missed} of {served}");
 }
@@ -131,7 +131,7 @@ fn a_late_request_is_dropped_where_the_ring_says_so() {
 }
 
 #[test]
-fn a_poller_without_time_waits_for_its_refill_however_urgent_its_requests_are() {
+fn a_poller_without_time_waits_for_its_refill_whatever_its_requests_ask_for() {
     let spec = RingSpec { deadline: Some(us(100)), ..RingSpec::new("r", us(500), us(50)) };
     let Site { mut machine, owner, ring, context } = site(spec, ms(2));
     machine.poll_ring(ring, polling(owner, context)).unwrap();
