@@ -24,7 +24,7 @@
 
 use crate::policy::{Policy, QUANTUM};
 use crate::time::{Nanos, VirtualTime, Weight};
-use crate::tree::{Pool, Tree};
+use crate::tree::{Hint, Pool, Tree};
 
 /// A debt of virtual time is kept up to this: half an hour of a normal entity. More than that is an error of the caller's clock.
 const DEBT_MAX: i64 = 1 << 51;
@@ -114,7 +114,12 @@ pub(crate) struct FairCore {
     pub(crate) base: VirtualTime,
     sum: i128,
     weight: u64,
+    /// `2^64 / weight`, rounded down.
+    inverse: u64,
+    /// The entity that runs. It is in the tree, hidden.
     current: Option<u32>,
+    /// Where it was when it was picked.
+    hint: Hint,
     pub(crate) policy: Policy,
     /// Of start-time fair queueing: where the request begins that is served. Of round robin: the key of who was picked last.
     floor: VirtualTime,
@@ -125,12 +130,23 @@ pub(crate) struct FairCore {
 impl FairCore {
     pub(crate) const fn new(policy: Policy) -> FairCore {
         let start = VirtualTime(0);
-        FairCore { tree: Tree::EMPTY, base: start, sum: 0, weight: 0, current: None, policy, floor: start, last_key: 0 }
+        FairCore {
+            tree: Tree::EMPTY,
+            base: start,
+            sum: 0,
+            weight: 0,
+            inverse: 0,
+            current: None,
+            hint: Hint::NONE,
+            policy,
+            floor: start,
+            last_key: 0,
+        }
     }
 
     /// How many entities are in, the one that runs included.
     pub(crate) fn len(&self) -> u32 {
-        self.tree.len() + u32::from(self.current.is_some())
+        self.tree.len()
     }
 
     /// Whether no entity is in.
@@ -140,7 +156,7 @@ impl FairCore {
 
     /// How many entities wait for the CPU.
     pub(crate) fn waiting(&self) -> u32 {
-        self.tree.len()
+        self.tree.len() - u32::from(self.current.is_some())
     }
 
     /// The sum of the weights of all entities that are in.
@@ -158,10 +174,14 @@ impl FairCore {
         if self.weight == 0 {
             return self.base;
         }
-        // The usual case without a division of 128 bits, which takes longer than all the rest of a pick.
-        let mean = match i64::try_from(self.sum) {
-            Ok(sum) => sum.div_euclid(self.weight as i64),
-            Err(_) => self.sum.div_euclid(i128::from(self.weight)) as i64,
+        // The usual case by a multiplication: a division takes as long as half of a pick.
+        let mean = match u64::try_from(self.sum) {
+            Ok(sum) if sum <= i64::MAX as u64 => {
+                // At most one too small: `inverse` is at most one too small, and `sum` below 2^63.
+                let low = ((u128::from(sum) * u128::from(self.inverse)) >> 64) as u64;
+                (low + u64::from(sum - low * self.weight >= self.weight)) as i64
+            }
+            _ => self.sum.div_euclid(i128::from(self.weight)) as i64,
         };
         self.base.plus(mean)
     }
@@ -214,12 +234,13 @@ impl FairCore {
         state.lag = 0;
         state.deadline = state.runtime.plus(state.weight.virtual_length(state.slice));
         self.count_in(state);
-        self.queue(pool, entity, state);
+        let (key, gate) = self.key(state);
+        self.tree.insert(pool, entity, key, gate);
     }
 
-    /// Lets an entity wait, where the policy says.
-    fn queue(&mut self, pool: &mut Pool, entity: u32, state: &FairState) {
-        let (key, gate) = match self.policy {
+    /// What an entity waits by: its key, and its gate.
+    fn key(&mut self, state: &FairState) -> (VirtualTime, VirtualTime) {
+        match self.policy {
             Policy::Eevdf => (state.deadline, state.runtime),
             Policy::Wfq => (state.start(), Policy::OPEN),
             // Interrupted within its slice, it is still first.
@@ -228,16 +249,16 @@ impl FairCore {
                 self.last_key += 1;
                 (VirtualTime(self.last_key), Policy::OPEN)
             }
-        };
-        self.tree.insert(pool, entity, key, gate);
+        }
     }
 
     /// Removes an entity that blocks, ends or moves, whether it runs or waits. Its lag goes with it. Returns whether it was in.
     pub(crate) fn leave(&mut self, pool: &mut Pool, entity: u32, state: &mut FairState) -> bool {
+        if !self.tree.remove(pool, entity) {
+            return false;
+        }
         if self.current == Some(entity) {
             self.current = None;
-        } else if !self.tree.remove(pool, entity) {
-            return false;
         }
         state.lag = match self.policy {
             Policy::Eevdf => self.lag(state).clamp(-DEBT_MAX, state.weight.virtual_length(state.slice)),
@@ -247,7 +268,7 @@ impl FairCore {
         let now = self.virtual_time();
         self.rebase(now);
         self.sum -= self.share_of(state);
-        self.weight -= u64::from(state.weight.get());
+        self.set_weight(self.weight - u64::from(state.weight.get()));
         if self.weight == 0 {
             debug_assert!(self.sum == 0, "an empty queue has a sum of {}", self.sum);
             self.sum = 0;
@@ -260,29 +281,29 @@ impl FairCore {
         assert!(self.current.is_none(), "an entity runs; put it back or let it leave");
         let now = self.virtual_time();
         self.rebase(now);
-        let picked = match self.policy {
-            Policy::Eevdf => self.tree.take_first_within(pool, now),
-            policy => {
-                self.floor = self.tree.first_deadline(pool).unwrap_or(self.floor);
-                self.tree.take_first_within(pool, policy.limit(now))
-            }
-        };
+        if self.policy != Policy::Eevdf {
+            self.floor = self.tree.first_deadline(pool).unwrap_or(self.floor);
+        }
+        let picked = self.tree.hide_first_within(pool, self.policy.limit(now));
         // At least one entity is at or behind the mean.
         debug_assert!(picked.is_some() || self.tree.len() == 0, "no entity of {} is eligible", self.tree.len());
-        self.current = picked;
-        picked
+        let (entity, hint) = picked?;
+        (self.current, self.hint) = (Some(entity), hint);
+        Some(entity)
     }
 
     /// Lets an entity that just joined run at once, without being picked. No entity may be running.
     pub(crate) fn run_next(&mut self, pool: &mut Pool, entity: u32) {
         assert!(self.current.is_none(), "an entity runs; put it back or let it leave");
-        let was_in = self.tree.remove(pool, entity);
-        debug_assert!(was_in, "entity {entity} did not join");
+        self.hint = self.tree.hide(pool, entity, self.policy.limit(self.virtual_time()));
         self.current = Some(entity);
     }
 
     /// Which entity [`pick`](Self::pick) would choose, if the one that runs were not here.
     pub(crate) fn peek(&self, pool: &Pool) -> Option<u32> {
+        if self.waiting() == 0 {
+            return None;
+        }
         self.tree.first_within(pool, self.policy.limit(self.virtual_time()))
     }
 
@@ -305,7 +326,8 @@ impl FairCore {
     /// Lets the entity that runs wait again.
     pub(crate) fn put_back(&mut self, pool: &mut Pool, state: &FairState) {
         let entity = self.current.take().expect("an entity runs");
-        self.queue(pool, entity, state);
+        let key = self.key(state);
+        self.tree.show(pool, entity, key, &self.hint);
     }
 
     /// Whether an entity that just joined should run instead of the one that runs.
@@ -329,8 +351,7 @@ impl FairCore {
         if was_in {
             self.join(pool, entity, state);
             if is_current {
-                self.tree.remove(pool, entity);
-                self.current = Some(entity);
+                self.run_next(pool, entity);
             }
         }
     }
@@ -341,7 +362,12 @@ impl FairCore {
 
     fn count_in(&mut self, state: &FairState) {
         self.sum += self.share_of(state);
-        self.weight += u64::from(state.weight.get());
+        self.set_weight(self.weight + u64::from(state.weight.get()));
+    }
+
+    fn set_weight(&mut self, weight: u64) {
+        self.weight = weight;
+        self.inverse = u64::MAX.checked_div(weight).unwrap_or(0);
     }
 
     /// Moves the zero of the sum. Exact, whatever the rounding of `now` was.

@@ -65,7 +65,7 @@ impl FairQueue {
 
     /// Whether the entity waits in this queue.
     pub fn contains(&self, entity: u32) -> bool {
-        self.pool.contains(entity)
+        self.pool.contains(entity) && self.core.current() != Some(entity)
     }
 
     /// The weighted mean of all runtimes, rounded down.
