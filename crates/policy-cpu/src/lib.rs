@@ -45,6 +45,7 @@ mod cpus;
 mod fair;
 mod ids;
 mod lease;
+mod node;
 mod policy;
 mod queue;
 mod refills;

@@ -169,9 +169,13 @@ impl Laws {
             let current = scheduler.current(cpu).and_then(|id| scheduler.thread(id).ok());
             matches!(current.map(Thread::location), None | Some(Location::Running { class: Class::Idle, .. }))
         };
-        for cpu in self.stuck.or(*touched).iter() {
-            self.stuck.set(cpu, crowded.contains(cpu) && is_free(cpu));
+        let candidates = self.stuck.or(*touched).and(crowded);
+        self.stuck = CpuSet::NONE;
+        if candidates.is_empty() && (scheduler.idle_cpus().is_empty() || crowded.is_empty()) {
+            self.missed.clear();
+            return Ok(());
         }
+        candidates.iter().filter(|&cpu| is_free(cpu)).for_each(|cpu| self.stuck.insert(cpu));
         let idle = scheduler.idle_cpus().or(self.stuck);
         if idle.is_empty() || crowded.is_empty() {
             self.missed.clear();
