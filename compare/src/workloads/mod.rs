@@ -18,6 +18,7 @@ mod pingpong;
 mod reach;
 mod scale;
 mod shares;
+mod sim;
 mod skynet;
 mod spawn;
 mod steal;
@@ -58,6 +59,7 @@ pub const ALL: &[Workload] = &[
     Workload { name: shares::NAME, about: "groups of tasks with weights: how far from their shares", run: shares::run },
     Workload { name: turns::NAME, about: "100 tasks of 20 µs turns: most over least", run: turns::run },
     Workload { name: pick::NAME, about: "EEVDF: choose of n and queue again", run: pick::run },
+    Workload { name: sim::NAME, about: "events of a simulated machine of 64 CPUs", run: sim::run },
     Workload { name: budgets::NAME, about: "spawn with budgets and capabilities", run: budgets::run },
     Workload { name: budgeted::NAME, about: "tight loops with yield checks", run: budgeted::run },
     Workload { name: dag::NAME, about: "a graph of 1 M empty jobs, 3 needs each", run: dag::run },
@@ -105,7 +107,7 @@ mod tests {
         assert_eq!(
             error,
             "no workload is called `yeild`; there are: switch yield spawn skynet fib pingpong \
-             stream park-fibers park-futures steal scale shares turns pick budgets budgeted dag jobs reach flow-chain \
+             stream park-fibers park-futures steal scale shares turns pick sim budgets budgeted dag jobs reach flow-chain \
              flow-parallel flow-fan flow-control flow-memory"
         );
     }

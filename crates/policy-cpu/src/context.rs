@@ -11,6 +11,10 @@ use crate::time::Nanos;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Endpoint(pub u32);
 
+/// Who processes and contexts belong to: a number that means something to the caller. When it is [closed](crate::Scheduler::close_session), they end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Session(pub u32);
+
 /// What happens to a thread whose context is depleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Overrun {
@@ -69,6 +73,8 @@ pub type ContextId = Id<Context>;
 pub struct Context {
     spec: ContextSpec,
     refills: Refills,
+    /// Who it belongs to.
+    pub(crate) session: Option<Session>,
     /// Time that was charged to it in all.
     charged: Nanos,
     /// How often it was depleted.
@@ -101,7 +107,7 @@ impl Notice {
 impl Context {
     pub(crate) fn new(spec: ContextSpec, now: Nanos) -> Self {
         let refills = Refills::new(spec.budget, spec.period, now);
-        Context { spec, refills, charged: 0, depletions: 0, is_told: false, notice: Notice::None }
+        Context { spec, refills, session: None, charged: 0, depletions: 0, is_told: false, notice: Notice::None }
     }
 
     /// What it grants.

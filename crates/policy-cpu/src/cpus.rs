@@ -37,10 +37,9 @@ impl CpuSet {
 
     /// Adds a CPU, or takes it out.
     pub const fn set(&mut self, cpu: u32, is_in: bool) {
-        self.insert(cpu);
-        if !is_in {
-            self.0[(cpu / 64) as usize] &= !(1 << (cpu % 64));
-        }
+        assert!(cpu < CPUS_MAX, "there are at most 256 CPUs");
+        let word = &mut self.0[(cpu / 64) as usize];
+        *word = *word & !(1 << (cpu % 64)) | (is_in as u64) << (cpu % 64);
     }
 
     /// The first CPU that is not below `from`; else the first of all.

@@ -75,16 +75,21 @@ struct Slot<T> {
 pub(crate) struct Table<T> {
     slots: Vec<Slot<T>>,
     free: Option<u32>,
+    len: u32,
 }
 
 impl<T> Table<T> {
     pub(crate) fn with_capacity(capacity: u32) -> Self {
         let slot = |index| Slot { generation: 0, value: None, next_free: (index + 1 < capacity).then_some(index + 1) };
-        Table { slots: (0..capacity).map(slot).collect(), free: (capacity > 0).then_some(0) }
+        Table { slots: (0..capacity).map(slot).collect(), free: (capacity > 0).then_some(0), len: 0 }
     }
 
     pub(crate) fn capacity(&self) -> u32 {
         self.slots.len() as u32
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.len == 0
     }
 
     /// Adds a thing; none if the table is full.
@@ -93,6 +98,7 @@ impl<T> Table<T> {
         let slot = &mut self.slots[index as usize];
         self.free = slot.next_free.take();
         slot.value = Some(value);
+        self.len += 1;
         Some(Id { index, generation: slot.generation, of: PhantomData })
     }
 
@@ -101,6 +107,7 @@ impl<T> Table<T> {
         self.get(id)?;
         let slot = &mut self.slots[id.index as usize];
         let value = slot.value.take().ok_or(Stale)?;
+        self.len -= 1;
         if let Some(generation) = slot.generation.checked_add(1) {
             slot.generation = generation;
             slot.next_free = self.free.replace(id.index);

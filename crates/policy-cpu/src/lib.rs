@@ -2,7 +2,7 @@
 //!
 //! Room: interface.
 //!
-//! - **Fair shares**: [`FairQueue`], EEVDF over entities with weights and slices.
+//! - **Fair shares**: [`FairQueue`], EEVDF over entities with weights and slices; or, to compare, another [`Policy`].
 //! - **Shares of shares**: [`ShareTree`], the same over groups inside groups, for several CPUs.
 //! - **Reserved time**: [`Refills`], a sporadic server; [`ContextSpec`], budget, period and deadline as something that can be bound, lent with a call, and revoked.
 //! - **A whole machine**: [`Scheduler`], per-CPU queues of three classes (reserved by earliest deadline, fair, idle), wakes, migration and stealing, calls that take a
@@ -46,6 +46,9 @@ mod cpus;
 mod fair;
 mod ids;
 mod lease;
+mod node;
+mod policy;
+mod queue;
 mod refills;
 mod scheduler;
 mod shares;
@@ -54,11 +57,13 @@ mod time;
 mod tree;
 
 pub use account::{CpuAccount, ThreadCpuAccount};
-pub use context::{Context, ContextId, ContextSpec, Endpoint, Overrun};
+pub use context::{Context, ContextId, ContextSpec, Endpoint, Overrun, Session};
 pub use cpus::{CPUS_MAX, CpuSet};
-pub use fair::{FairQueue, FairState};
+pub use fair::FairState;
 pub use ids::{Id, Stale};
 pub use lease::{Evidence, Housekeeping, Lease, LeaseError, LeaseId, LeaseMode, LeaseSpec, LeaseState};
+pub use policy::Policy;
+pub use queue::FairQueue;
 pub use refills::{REFILLS_MAX, Refill, Refills};
 pub use scheduler::{
     CALL_DEPTH_MAX, CallError, Capacity, Dispatch, Handoff, Interrupt, Notice, Refused, STEAL_LOOKS, Scheduler, Wake,

@@ -27,6 +27,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::fair::{FairCore, FairState};
+use crate::policy::Policy;
 use crate::time::{Nanos, Weight};
 use crate::tree::Pool;
 
@@ -101,7 +102,7 @@ impl ShareTree {
     pub fn with_capacity(groups: u32, slice: Nanos) -> Self {
         let limit = groups.max(1);
         let unused = Group {
-            inside: FairCore::EMPTY,
+            inside: FairCore::new(Policy::Eevdf),
             state: FairState::new(Weight::NORMAL, slice),
             own: FairState::new(Weight::NORMAL, slice),
             parent: Self::ROOT,
@@ -125,7 +126,7 @@ impl ShareTree {
         if groups > self.capacity() {
             self.pool.grow(2 * groups, groups);
             let unused = Group {
-                inside: FairCore::EMPTY,
+                inside: FairCore::new(Policy::Eevdf),
                 state: self.groups[0].state,
                 own: self.groups[0].own,
                 parent: Self::ROOT,
@@ -156,7 +157,7 @@ impl ShareTree {
         assert!(!self.groups[group as usize].is_used, "group {group} is there already");
         assert!(self.groups[parent as usize].is_used, "group {parent} is not there");
         self.groups[group as usize] = Group {
-            inside: FairCore::EMPTY,
+            inside: FairCore::new(Policy::Eevdf),
             state: FairState::new(weight, slice),
             own: FairState::new(Weight::NORMAL, slice),
             parent,

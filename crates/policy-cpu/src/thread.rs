@@ -3,10 +3,11 @@
 //! Room: state. Knows where a thread is; knows nothing of why.
 
 use crate::account::ThreadCpuAccount;
-use crate::context::ContextId;
+use crate::context::{ContextId, Session};
 use crate::cpus::CpuSet;
 use crate::fair::FairState;
 use crate::ids::Id;
+use crate::policy::Policy;
 use crate::time::{Nanos, Weight};
 
 /// Names a process.
@@ -103,6 +104,7 @@ pub enum Location {
 
 /// A process: what threads have in common.
 pub struct Process {
+    pub(crate) session: Option<Session>,
     /// For threads that have no context of their own.
     pub(crate) default_context: Option<ContextId>,
     pub(crate) threads: u32,
@@ -117,6 +119,8 @@ pub struct Thread {
     pub(crate) account: ThreadCpuAccount,
     pub(crate) location: Location,
     pub(crate) last_cpu: u32,
+    /// The CPU whose fair queue it was in last.
+    pub(crate) fair_cpu: Option<u32>,
     pub(crate) context: Option<ContextId>,
     /// The context that came with a call, while the call lasts.
     pub(crate) donated: Option<ContextId>,
@@ -127,15 +131,16 @@ pub struct Thread {
 }
 
 impl Thread {
-    pub(crate) fn new(spec: &ThreadSpec, last_cpu: u32) -> Self {
+    pub(crate) fn new(spec: &ThreadSpec, last_cpu: u32, policy: Policy) -> Self {
         Thread {
             process: spec.process,
             class: spec.class,
             cpus: spec.cpus,
-            fair: FairState::new(spec.weight, spec.latency.slice()),
+            fair: FairState::under(policy, spec.weight, spec.latency.slice()),
             account: ThreadCpuAccount::default(),
             location: Location::Blocked,
             last_cpu,
+            fair_cpu: None,
             context: None,
             donated: None,
             caller: None,

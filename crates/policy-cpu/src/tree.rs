@@ -10,11 +10,12 @@
 //! - The entry of a child carries the smallest deadline and the smallest runtime of that child.
 //! - A node that shrinks to [`SPARSE`] entries or fewer is merged with a sibling if both fit into [`FULL_AFTER_MERGE`] entries. So two siblings side by side hold
 //!   more than [`SPARSE`] entries: the later one to shrink was merged, or has more, or both have more than [`FULL_AFTER_MERGE`]. So `n` entities need fewer
-//!   than `n / 5` nodes and two a level, and every operation takes O(log n) steps.
+//!   than `n / 10` nodes and two a level, and every operation takes O(log n) steps.
+//! - An entity that runs stays in its place, *hidden*: with a runtime that no limit reaches. So one that comes back within its request moves nothing.
 //! - `leaf_of` names the leaf of every entity that is in. Trees that share a pool share it, too, so an entity is in at most one of them: a runnable entity has one owner.
 //!
 //! # Why an array of wide nodes
-//! A node of 32 entries is twelve cache lines that are read in order. A thousand entities are two or three levels, where a binary tree has ten, each a cache miss and a
+//! A node of 64 entries is 24 cache lines, of which a search reads a few, in order. A thousand entities are two levels, where a binary tree has ten, each a cache miss and a
 //! mispredicted branch. *Rejected:* two heaps, one of eligible entities: a virtual time that steps back, as it does when an entity with credit joins, makes any
 //! number of entities change heaps at once.
 //!
@@ -23,100 +24,13 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
+use crate::node::{Entry, FAN, NONE, Node};
 use crate::time::VirtualTime;
 
-const FAN: usize = 32;
 const SPARSE: usize = FULL_AFTER_MERGE / 2;
 const FULL_AFTER_MERGE: usize = FAN * 3 / 4;
-const NONE: u32 = u32::MAX;
-/// Levels: two siblings hold more than 12 entries, so a level has at most a sixth of the entries below it, and 6^11 is more than fits into memory.
-const HEIGHT_MAX: u32 = 11;
-
-/// An entity of a leaf, or a child of an inner node.
-#[derive(Clone, Copy)]
-struct Entry {
-    /// Of the entity, or the smallest of the child.
-    deadline: VirtualTime,
-    /// Of the entity, or the smallest of the child.
-    runtime: VirtualTime,
-    /// The entity, or the child.
-    link: u32,
-}
-
-/// A leaf, or an inner node.
-#[derive(Clone)]
-struct Node {
-    entries: [Entry; FAN],
-    len: u32,
-    /// The node above; for a free node, the next free one.
-    parent: u32,
-    is_leaf: bool,
-}
-
-impl Node {
-    const EMPTY: Node = Node {
-        entries: [Entry { deadline: VirtualTime(0), runtime: VirtualTime(0), link: NONE }; FAN],
-        len: 0,
-        parent: NONE,
-        is_leaf: true,
-    };
-
-    fn len(&self) -> usize {
-        (self.len as usize).min(FAN) // the bound lets the compiler leave out checks
-    }
-
-    fn is_full(&self) -> bool {
-        self.len() == FAN
-    }
-
-    fn entries(&self) -> &[Entry] {
-        &self.entries[..self.len()]
-    }
-
-    /// Where an entry of this deadline goes: behind those that are not later. By halves; measured faster than without branches, where every step waits for the last.
-    fn place_for(&self, deadline: VirtualTime) -> usize {
-        const STEPS: [usize; 6] = [FAN / 2, FAN / 4, FAN / 8, FAN / 16, FAN / 32, 1];
-        let len = self.len();
-        let mut at = 0;
-        for step in STEPS {
-            let probe = at + step;
-            let is_behind = probe <= len && !deadline.is_before(self.entries[(probe - 1) % FAN].deadline);
-            at = if is_behind { probe } else { at };
-        }
-        at
-    }
-
-    /// Where the entry of a child or an entity is. `hint` is looked at first.
-    fn position_of(&self, link: u32, hint: usize) -> usize {
-        if self.entries[hint % FAN].link == link && hint < self.len() {
-            return hint;
-        }
-        self.entries().iter().position(|entry| entry.link == link).expect("a child is an entry of its parent")
-    }
-
-    fn insert(&mut self, at: usize, entry: Entry) {
-        let len = self.len();
-        debug_assert!(len < FAN && at <= len);
-        self.entries.copy_within(at..len, at + 1);
-        self.entries[at] = entry;
-        self.len += 1;
-    }
-
-    fn remove(&mut self, at: usize) -> Entry {
-        let len = self.len();
-        let removed = self.entries[at];
-        self.entries.copy_within(at + 1..len, at);
-        self.len -= 1;
-        removed
-    }
-
-    /// The smallest runtime of its entries; it has some.
-    fn least_runtime(&self) -> VirtualTime {
-        let first = self.entries[0].runtime;
-        let least = self.entries().iter().fold(0, |least, entry| entry.runtime.since(first).min(least));
-        first.plus(least)
-    }
-}
+/// Levels: two siblings hold more than 24 entries, so a level has at most a twelfth of the entries below it, and 12^9 is more than a number of an entity can be.
+const HEIGHT_MAX: u32 = 9;
 
 /// The nodes of any number of trees, and which leaf each entity is in.
 #[derive(Clone)]
@@ -131,7 +45,7 @@ impl Pool {
     /// For entities numbered below `entities`, in so many trees. Allocates here, and never again.
     pub(crate) fn with_capacity(entities: u32, trees: u32) -> Self {
         let slack = 2 * trees.min(entities) as usize + 2 * HEIGHT_MAX as usize;
-        let mut nodes = vec![Node::EMPTY; entities as usize / 5 + slack];
+        let mut nodes = vec![Node::EMPTY; entities as usize / 10 + slack];
         let count = nodes.len();
         for (index, node) in nodes.iter_mut().enumerate() {
             node.parent = if index + 1 < count { index as u32 + 1 } else { NONE };
@@ -233,6 +147,20 @@ impl Pool {
     }
 }
 
+/// How far behind every limit the runtime of a hidden entity is. Twice this is the most that two times are apart.
+const FAR: i64 = 1 << 61;
+
+/// Where an entity was seen: a place in its leaf, and the place of each node on the way in the node above it, from the bottom. May be out of date.
+#[derive(Clone, Copy)]
+pub(crate) struct Hint {
+    place: u8,
+    way: [u8; HEIGHT_MAX as usize],
+}
+
+impl Hint {
+    pub(crate) const NONE: Hint = Hint { place: 0, way: [0; HEIGHT_MAX as usize] };
+}
+
 /// Entities by deadline. See the head of the file. Every operation is given the pool that the tree lives in.
 #[derive(Clone)]
 pub(crate) struct Tree {
@@ -287,31 +215,114 @@ impl Tree {
 
     /// Removes an entity; whether it was in.
     pub(crate) fn remove(&mut self, pool: &mut Pool, entity: u32) -> bool {
+        self.remove_near(pool, entity, &Hint::NONE)
+    }
+
+    fn remove_near(&mut self, pool: &mut Pool, entity: u32, hint: &Hint) -> bool {
         let leaf = pool.leaf_of[entity as usize];
         if leaf == NONE {
             return false;
         }
-        let place = pool.nodes[leaf as usize].position_of(entity, 0);
-        self.remove_at(pool, leaf, place, &[0; HEIGHT_MAX as usize]);
+        let place = pool.nodes[leaf as usize].position_of(entity, hint.place);
+        self.remove_at(pool, leaf, place, hint);
         true
     }
 
     /// Removes the entity with the earliest deadline among those whose runtime is at most `limit`.
     pub(crate) fn take_first_within(&mut self, pool: &mut Pool, limit: VirtualTime) -> Option<u32> {
+        let (leaf, hint) = self.find_first_within(pool, limit)?;
+        let entity = pool.nodes[leaf as usize].entries[usize::from(hint.place)].link;
+        self.remove_at(pool, leaf, hint.place.into(), &hint);
+        Some(entity)
+    }
+
+    /// The same, but the entity stays where it is, with a runtime that no limit reaches, until it is [shown](Self::show) again. Where that was, too.
+    pub(crate) fn hide_first_within(&self, pool: &mut Pool, limit: VirtualTime) -> Option<(u32, Hint)> {
+        let (leaf, hint) = self.find_first_within(pool, limit)?;
+        let entity = self.hide_at(pool, leaf, hint.place.into(), &hint, limit);
+        Some((entity, hint))
+    }
+
+    /// Hides an entity that is in.
+    pub(crate) fn hide(&self, pool: &mut Pool, entity: u32, limit: VirtualTime) -> Hint {
+        let leaf = pool.leaf_of[entity as usize];
+        let place = pool.nodes[leaf as usize].position_of(entity, 0);
+        self.hide_at(pool, leaf, place, &Hint::NONE, limit);
+        Hint { place: place as u8, ..Hint::NONE }
+    }
+
+    fn hide_at(&self, pool: &mut Pool, leaf: u32, place: usize, hint: &Hint, limit: VirtualTime) -> u32 {
+        let entry = &mut pool.nodes[leaf as usize].entries[place];
+        let entity = entry.link;
+        let mut lost = core::mem::replace(&mut entry.runtime, limit.plus(FAR));
+        let mut node = leaf;
+        for &hint in &hint.way {
+            if node == self.root {
+                break;
+            }
+            let parent = pool.nodes[node as usize].parent;
+            let place = pool.nodes[parent as usize].position_of(node, hint);
+            let carried = pool.nodes[parent as usize].entries[place].runtime;
+            if lost != carried {
+                break; // only the smallest of a node stands above it
+            }
+            let least = pool.nodes[node as usize].least_runtime();
+            if least == carried {
+                break;
+            }
+            pool.nodes[parent as usize].entries[place].runtime = least;
+            (node, lost) = (parent, carried);
+        }
+        entity
+    }
+
+    /// Lets a hidden entity be found again, with this deadline and runtime, behind those of the same deadline. It stays where it is if it belongs there.
+    pub(crate) fn show(&mut self, pool: &mut Pool, entity: u32, key: (VirtualTime, VirtualTime), hint: &Hint) {
+        let (deadline, runtime) = key;
+        let leaf = pool.leaf_of[entity as usize];
+        let node = &mut pool.nodes[leaf as usize];
+        let place = node.position_of(entity, hint.place);
+        if leaf == self.root && !deadline.is_before(node.entries[place].deadline) {
+            node.move_back(place, Entry { deadline, runtime, link: entity });
+            return;
+        }
+        let is_last = place + 1 < node.len() && deadline.is_before(node.entries[place + 1].deadline);
+        if node.entries[place].deadline != deadline || !is_last {
+            self.remove_at(pool, leaf, place, hint);
+            self.insert(pool, entity, deadline, runtime);
+            return;
+        }
+        node.entries[place].runtime = runtime;
+        let mut node = leaf;
+        for &hint in &hint.way {
+            if node == self.root {
+                return;
+            }
+            let parent = pool.nodes[node as usize].parent;
+            let place = pool.nodes[parent as usize].position_of(node, hint);
+            let entry = &mut pool.nodes[parent as usize].entries[place];
+            if !runtime.is_before(entry.runtime) {
+                return; // so it is above, too
+            }
+            entry.runtime = runtime;
+            node = parent;
+        }
+    }
+
+    /// The leaf of the first entity with a runtime of at most `limit`, and the way to it.
+    fn find_first_within(&self, pool: &Pool, limit: VirtualTime) -> Option<(u32, Hint)> {
         if self.root == NONE {
             return None;
         }
-        let mut way = [0; HEIGHT_MAX as usize];
+        let mut hint = Hint::NONE;
         let mut at = self.root;
         for level in (0..self.height as usize).rev() {
             let found = self.position_within(pool, at, limit)?;
-            way[level % HEIGHT_MAX as usize] = found;
+            hint.way[level % HEIGHT_MAX as usize] = found as u8;
             at = pool.nodes[at as usize].entries[found].link;
         }
-        let place = self.position_within(pool, at, limit)?;
-        let entity = pool.nodes[at as usize].entries[place].link;
-        self.remove_at(pool, at, place, &way);
-        Some(entity)
+        hint.place = self.position_within(pool, at, limit)? as u8;
+        Some((at, hint))
     }
 
     /// The entity that [`take_first_within`](Self::take_first_within) would remove.
@@ -332,19 +343,19 @@ impl Tree {
     }
 
     fn position_within(&self, pool: &Pool, node: u32, limit: VirtualTime) -> Option<usize> {
-        let found = pool.nodes[node as usize].entries().iter().position(|entry| !limit.is_before(entry.runtime));
+        let found = pool.nodes[node as usize].first_within(limit);
         debug_assert!(found.is_some() || node == self.root, "a parent promised an entity that its child has not");
         found
     }
 
-    /// Removes an entry of a leaf. `way` says at which entry of each level the leaf is, from the bottom, where the caller knows.
-    fn remove_at(&mut self, pool: &mut Pool, leaf: u32, place: usize, way: &[usize; HEIGHT_MAX as usize]) {
+    /// Removes an entry of a leaf.
+    fn remove_at(&mut self, pool: &mut Pool, leaf: u32, place: usize, hint: &Hint) {
         let removed = pool.nodes[leaf as usize].remove(place);
         pool.leaf_of[removed.link as usize] = NONE;
         self.len -= 1;
         // What the entry above `node` may carry and is no longer true: the first deadline, a runtime.
         let (mut node, mut first_changed, mut lost) = (leaf, place == 0, Some(removed.runtime));
-        for &hint in way {
+        for &hint in &hint.way {
             if node == self.root {
                 break;
             }
@@ -511,6 +522,25 @@ mod tests {
                     let taken = tree.take_first_within(&mut pool, limit);
                     assert_eq!(taken, list.first_within(limit), "seed {seed}, step {step}");
                     list.0.retain(|entry| Some(entry.2) != taken);
+                }
+                if below(4) == 0
+                    && let Some((entity, hint)) = tree.hide_first_within(&mut pool, limit)
+                {
+                    assert_eq!(Some(entity), list.first_within(limit), "seed {seed}, step {step}");
+                    let at = list.0.iter().position(|entry| entry.2 == entity).unwrap();
+                    let (deadline, ..) = list.0.remove(at);
+                    assert_eq!(tree.first_within(&pool, limit), list.first_within(limit), "it is hidden");
+                    tree.check(&pool);
+                    // Others come and go meanwhile, so that the hint is out of date.
+                    if below(2) == 0 && list.0.len() > 1 {
+                        let (_, _, other) = list.0.remove(below(list.0.len() as u64) as usize);
+                        assert!(tree.remove(&mut pool, other));
+                    }
+                    let deadline = if below(2) == 0 { deadline } else { deadline.plus(below(spread) as i64) };
+                    let runtime = start.plus(step + below(spread) as i64);
+                    tree.show(&mut pool, entity, (deadline, runtime), &hint);
+                    list.insert(entity, deadline, runtime);
+                    tree.check(&pool);
                 }
                 if step % 64 == 0 {
                     tree.check(&pool);

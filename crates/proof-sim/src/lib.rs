@@ -1,5 +1,5 @@
-//! A simulated machine: CPUs, timers, interrupts that take time, threads that run, sleep and call each other. It is driven by the real decisions of `policy-cpu`, in virtual
-//! time, and the laws that must hold are checked at every step.
+//! A simulated machine: CPUs, timers, interrupts that take time, threads that run, sleep and call each other, rings of requests. It is driven by the real decisions of
+//! `policy-cpu`, in virtual time, and the laws that must hold are checked at every step.
 //!
 //! Room: interface.
 //!
@@ -15,12 +15,24 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod builder;
 mod event;
+mod histogram;
 mod laws;
 mod machine;
+mod polling;
 mod program;
 mod report;
+mod ring;
+mod steps;
+mod thread;
+mod timeline;
 
-pub use machine::{Machine, ThreadBuilder};
+pub use builder::ThreadBuilder;
+pub use histogram::Histogram;
+pub use laws::Broken;
+pub use machine::Machine;
 pub use program::{Program, Step};
-pub use report::{CpuReport, Report, ThreadReport};
+pub use report::{ContextReport, CpuReport, Report, ThreadReport};
+pub use ring::{Late, RingError, RingReport, RingSpec};
+pub use timeline::Span;

@@ -3,6 +3,7 @@
 //! Room: values.
 
 use policy_cpu::Nanos;
+use vocab::SplitMix64;
 
 /// One thing a thread does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,8 +24,26 @@ pub enum Step {
     Reply,
     /// Lets others go first.
     Yield,
+    /// Serves a request of the ring of that number, if there is one. If there is none it looks again soon where the ring is polled, and else waits for one.
+    Poll(u32),
     /// Ends.
     Exit,
+}
+
+impl Step {
+    /// How long it takes.
+    pub(crate) fn length(self, dice: &mut SplitMix64) -> Nanos {
+        match self {
+            Step::Run(time) | Step::Sleep(time) => time,
+            Step::RunBetween(from, to) | Step::SleepBetween(from, to) => between((from, to), dice),
+            _ => 0,
+        }
+    }
+}
+
+/// A random time from the first to the second.
+pub(crate) fn between((from, to): (Nanos, Nanos), dice: &mut SplitMix64) -> Nanos {
+    if from == to { from } else { from + dice.next_u64() % (to - from + 1) }
 }
 
 /// Steps, once or again and again.

@@ -6,6 +6,10 @@ use std::fmt;
 
 use policy_cpu::{CpuAccount, Nanos, Notice, ThreadCpuAccount};
 
+use crate::histogram::Histogram;
+use crate::ring::RingReport;
+use crate::timeline::Span;
+
 /// One thread.
 #[derive(Debug, Clone)]
 pub struct ThreadReport {
@@ -15,14 +19,29 @@ pub struct ThreadReport {
     pub process: String,
     /// What it used.
     pub account: ThreadCpuAccount,
-    /// How often it waited for a CPU after an event.
-    pub waits: u64,
-    /// How long, in all.
-    pub wait_sum: Nanos,
+    /// How long it waited for a CPU after each event.
+    pub waits: Histogram,
     /// How long, at most.
     pub wait_max: Nanos,
     /// How often it went through its program.
     pub rounds: u64,
+    /// How often it did, with a deadline, what it was woken for.
+    pub deadlines: u64,
+    /// How often it did so too late.
+    pub misses: u64,
+    /// Calls and polls that were refused.
+    pub refused: u64,
+}
+
+/// One context.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContextReport {
+    /// Its name.
+    pub name: String,
+    /// What was charged to it; none if it was revoked.
+    pub charged: Option<Nanos>,
+    /// How often it was depleted.
+    pub depletions: u64,
 }
 
 /// One CPU.
@@ -37,8 +56,16 @@ pub struct CpuReport {
 pub struct Report {
     /// Threads, in the order in which they were made.
     pub threads: Vec<ThreadReport>,
+    /// Contexts that have names, in the order in which they were made.
+    pub contexts: Vec<ContextReport>,
+    /// Rings, in the order in which they were made.
+    pub rings: Vec<RingReport>,
     /// CPUs.
     pub cpus: Vec<CpuReport>,
+    /// Which thread ran where, if that was [recorded](crate::Machine::record).
+    pub spans: Vec<Span>,
+    /// The time that passed.
+    pub time: Nanos,
     /// Events that were handled.
     pub events: u64,
     /// Interrupts between CPUs that arrived.
@@ -60,14 +87,19 @@ impl Report {
     }
 
     /// Every interval of every CPU was charged once.
-    pub(crate) fn check_sums(&self, now: Nanos) {
+    pub(crate) fn check_sums(&self, now: Nanos) -> Result<(), String> {
         for (cpu, report) in self.cpus.iter().enumerate() {
-            let account = report.account;
-            assert_eq!(account.busy + account.idle, now, "CPU {cpu} was charged for another time than passed");
+            let charged = report.account.busy + report.account.idle;
+            if charged != now {
+                return Err(format!("CPU {cpu} was charged for {charged} ns, and {now} ns passed"));
+            }
         }
         let used: Nanos = self.threads.iter().map(|thread| thread.account.runtime).sum();
         let busy: Nanos = self.cpus.iter().map(|cpu| cpu.account.busy).sum();
-        assert_eq!(used, busy, "threads used another time than CPUs were busy");
+        if used != busy {
+            return Err(format!("threads used {used} ns, and CPUs were busy for {busy} ns"));
+        }
+        Ok(())
     }
 }
 
@@ -80,7 +112,6 @@ impl fmt::Display for Report {
             "thread", "ran ms", "switches", "preempt", "wait ms", "max ms"
         )?;
         for thread in &self.threads {
-            let mean = if thread.waits == 0 { 0.0 } else { ms(thread.wait_sum) / thread.waits as f64 };
             writeln!(
                 f,
                 "{:<20} {:>10.3} {:>8} {:>8} {:>10.3} {:>10.3}",
@@ -88,7 +119,7 @@ impl fmt::Display for Report {
                 ms(thread.account.runtime),
                 thread.account.switches,
                 thread.account.preemptions,
-                mean,
+                ms(thread.waits.mean()),
                 ms(thread.wait_max)
             )?;
         }

@@ -19,6 +19,7 @@ Examples:
   bursar report latest             write an HTML report of the newest run
   bursar flow run sensors.toml     run a dataflow graph, and watch it
   bursar policy serve policy.toml  publish profiles of CPU time to running programs
+  bursar sim hogs.toml --compare   simulate threads on CPUs under several policies
 
 A run is named by its id (r-7f3a), the beginning of its id, or `latest`. A job is named as in the file \
 (compose, image[8]; in zsh with quotes: 'image[8]'); without a run, it is a job of an active run. \
@@ -128,6 +129,28 @@ Examples:
 With several rules a run is removed if one of them chooses it. Runs that are active, can be resumed, or have running jobs are kept.
 Records of up-to-date outputs, and estimates from earlier successes, are kept.";
 
+pub(crate) const SIM: &str = "\
+Examples:
+  bursar sim hogs.toml             simulate the threads of a file: shares, waits, a timeline
+  bursar sim hogs.toml --compare   the same workload under EEVDF, fair queueing and round robin
+  bursar sim hogs.toml --policy eevdf,rr --cpus 2 --for 5s
+  bursar sim hogs.toml --window 200ms..300ms --svg timeline.svg
+  bursar sim hogs.toml --seed 7 --json
+
+A small workload:
+  cpus = 1
+  [thread.hog]
+  count = 2
+  does = [\"run 50ms\"]                  again and again
+  [thread.sleeper]
+  weight = 2048                          twice the share of a hog
+  does = [\"run 200us\", \"sleep 1ms..20ms\"]
+
+Time is virtual, and the seed decides what is random: the same command gives the same run. A thread WAITS from the event that wakes it until it has a CPU. \
+Policies: eevdf (earliest eligible virtual deadline), wfq (start-time fair queueing: weights, no deadlines), rr (round robin: no weights). Threads with a \
+context have their time first, under each policy. Laws of the scheduler are checked at every event; one that breaks ends the run with exit code 1, its seed, \
+and the command that shows it again. `bursar help simfile` lists all keys; two examples are in examples/sim-hog.toml and examples/sim-audio.toml.";
+
 pub(crate) const COMPLETIONS: &str = "\
 Examples:
   bursar completions bash          save as ~/.local/share/bash-completion/completions/bursar
@@ -146,6 +169,7 @@ Examples:
   bursar help jobfile              all keys of job files: meaning, values and defaults
   bursar help flowfile             the same for flow files, with all kinds of nodes
   bursar help policyfile           the same for policy files
+  bursar help simfile              the same for workload files of `bursar sim`
   bursar help jobfile --json       as JSON Schema, for completion and checks in editors
   bursar help jobfile --markdown   as Markdown
   bursar help events               the events of `run --json`, `flow run --json` and sockets";

@@ -23,7 +23,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use commands::{Completions, completions, files, list, logs, man, manual, policy, prune, steer, why};
+use commands::{Completions, completions, files, list, logs, man, manual, policy, prune, sim, steer, why};
 use exit::{Failure, say};
 
 /// Runs jobs of a DAG within CPU, RAM and GPU limits, and dataflow graphs with backpressure.
@@ -81,13 +81,16 @@ enum Command {
     /// Remove old runs, or only their logs
     #[command(after_help = help::PRUNE)]
     Prune(prune::Options),
+    /// Simulate threads on CPUs, and see who waits for how long
+    #[command(after_help = help::SIM)]
+    Sim(sim::Options),
     /// Print a completion script for a shell
     #[command(after_help = help::COMPLETIONS)]
     Completions(Completions),
     /// Print a manual page, or write all of them into a folder
     #[command(after_help = help::MAN)]
     Man(man::Options),
-    /// Show the help of a command, or the reference of job files, flow files and events
+    /// Show the help of a command, or the reference of files and events
     #[command(after_help = help::HELP)]
     Help(manual::Options),
 }
@@ -134,6 +137,7 @@ fn dispatch(command: &Command) -> Result<ExitCode, Failure> {
         Command::Runs(options) => list::runs(options),
         Command::Show(options) => list::show(options),
         Command::Prune(options) => prune::run(options),
+        Command::Sim(options) => sim::run(options),
         Command::Completions(options) => completions(options, Cli::command()),
         Command::Man(options) => man::man(options, Cli::command()),
         Command::Help(options) => manual::help(options, Cli::command()),

@@ -25,6 +25,7 @@ const FLOORS: &[&[&str]] = &[
         "surface-journal",
         "surface-neighbours",
         "surface-policyfile",
+        "surface-simfile",
     ],
     &["surface-cli"],
     // Above all, so that no crate can use it but in its tests.

@@ -3,7 +3,7 @@
 //! Room: decisions.
 
 use super::{Interrupt, Refused, Scheduler};
-use crate::context::{Context, ContextId, ContextSpec};
+use crate::context::{Context, ContextId, ContextSpec, Session};
 use crate::ids::Stale;
 use crate::lease::{Evidence, Lease, LeaseError, LeaseId, LeaseSpec, LeaseState};
 use crate::thread::{Location, ProcessId, ThreadId};
@@ -75,6 +75,47 @@ impl Scheduler {
     /// Lets a thread run again that its context stopped.
     pub fn resume(&mut self, id: ThreadId, now: Nanos) -> Result<Interrupt, Stale> {
         self.requeue(id, now)
+    }
+
+    /// Makes a process part of a session: when that is closed, the process ends.
+    pub fn join_session(&mut self, id: ProcessId, session: Session) -> Result<(), Stale> {
+        self.processes.get_mut(id)?.session = Some(session);
+        Ok(())
+    }
+
+    /// Makes a context part of a session: when that is closed, the context is revoked.
+    pub fn own_context(&mut self, id: ContextId, session: Session) -> Result<(), Stale> {
+        self.contexts.get_mut(id)?.session = Some(session);
+        Ok(())
+    }
+
+    /// Closes a session: its processes end, with their threads and leases; its contexts are revoked, and so is every lease that they were to pay for.
+    pub fn close_session(&mut self, session: Session, now: Nanos) -> Interrupt {
+        let mut interrupt = Interrupt::default();
+        let mut also = |other: Result<Interrupt, Stale>| interrupt.0 = interrupt.0.or(other.unwrap_or_default().0);
+        for index in 0..self.processes.capacity() {
+            if let Some(id) = self.processes.id_at(index)
+                && self.processes.get(id).is_ok_and(|process| process.session == Some(session))
+            {
+                also(self.exit_process(id, now));
+            }
+        }
+        for index in 0..self.leases.capacity() {
+            if let Some(id) = self.leases.id_at(index)
+                && let Ok(lease) = self.leases.get(id)
+                && self.contexts.get(lease.spec.accounting).is_ok_and(|context| context.session == Some(session))
+            {
+                also(self.revoke_lease(id, now));
+            }
+        }
+        for index in 0..self.contexts.capacity() {
+            if let Some(id) = self.contexts.id_at(index)
+                && self.contexts.get(id).is_ok_and(|context| context.session == Some(session))
+            {
+                also(self.revoke_context(id, now));
+            }
+        }
+        interrupt
     }
 
     /// A new lease. Its owner has nothing yet.

@@ -9,6 +9,7 @@
 
 use core::fmt;
 
+use super::dispatch::join_fair;
 use super::{Interrupt, Scheduler};
 use crate::ids::Stale;
 use crate::thread::{Class, Location, ThreadId};
@@ -164,8 +165,11 @@ impl Scheduler {
                 let context = context.and_then(|context| self.contexts.get(context).ok());
                 thread.deadline = context.map_or(0, |context| context.deadline());
             }
-            Class::Fair => state.fair.join_running(&mut self.pool, id.index(), &mut thread.fair),
-            Class::Idle => state.idle.join_running(&mut self.pool, id.index(), &mut thread.fair),
+            class => {
+                join_fair(state, &mut self.pool, (cpu, class), id.index(), thread);
+                let queue = if class == Class::Fair { &mut state.fair } else { &mut state.idle };
+                queue.run_next(&mut self.pool, id.index());
+            }
         }
         state.account.arrivals += u64::from(thread.last_cpu != cpu);
         state.account.switches += 1;

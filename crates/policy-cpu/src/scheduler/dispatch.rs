@@ -3,10 +3,11 @@
 //! Room: decisions.
 
 use super::placement::BALANCE_INTERVAL;
-use super::{Interrupt, Scheduler, key};
+use super::{Cpu, Interrupt, Scheduler, key};
 use crate::context::{ContextId, Notice, Overrun};
-use crate::thread::{Class, Location, ThreadId};
+use crate::thread::{Class, Location, Thread, ThreadId};
 use crate::time::{Nanos, VirtualTime};
+use crate::tree::Pool;
 
 /// Refills that one call looks at. More are due only after a long time without calls; the timer then comes back at once.
 const REFILLS_AT_ONCE: u32 = 8;
@@ -97,6 +98,9 @@ impl Scheduler {
             state.account.clock_steps_back += 1;
             return;
         };
+        if ran == 0 {
+            return;
+        }
         state.settled = now;
         let Some(id) = state.current else {
             state.account.idle += ran;
@@ -123,6 +127,9 @@ impl Scheduler {
 
     /// The context that a thread's time is charged to: one that came with a call, its own, its process's. None that is gone counts.
     pub(super) fn authority(&self, id: ThreadId) -> Option<ContextId> {
+        if self.contexts.is_empty() {
+            return None; // the usual case of a machine without reserved time, at the cost of one look
+        }
         let thread = self.threads.get(id).ok()?;
         let default = self.processes.get(thread.process).ok().and_then(|process| process.default_context);
         let candidates = [thread.donated, thread.context, default];
@@ -171,8 +178,7 @@ impl Scheduler {
                 thread.deadline = deadline;
                 state.reserved.insert(&mut self.pool, index, key(deadline), VirtualTime(0));
             }
-            Standing::Runs(Class::Fair) => state.fair.join(&mut self.pool, index, &mut thread.fair),
-            Standing::Runs(Class::Idle) => state.idle.join(&mut self.pool, index, &mut thread.fair),
+            Standing::Runs(class) => join_fair(state, &mut self.pool, (cpu, class), index, thread),
             Standing::Throttled { until } => {
                 state.throttled.insert(&mut self.pool, index, key(until), VirtualTime(0));
             }
@@ -347,5 +353,15 @@ impl Scheduler {
                 Some((first, context.index()))
             }
         };
+    }
+}
+
+/// Lets a thread join a fair queue of a CPU: the one it left last, or another.
+pub(super) fn join_fair(state: &mut Cpu, pool: &mut Pool, (cpu, class): (u32, Class), index: u32, thread: &mut Thread) {
+    let queue = if class == Class::Fair { &mut state.fair } else { &mut state.idle };
+    if thread.fair_cpu.replace(cpu) == Some(cpu) {
+        queue.rejoin(pool, index, &mut thread.fair);
+    } else {
+        queue.join(pool, index, &mut thread.fair);
     }
 }

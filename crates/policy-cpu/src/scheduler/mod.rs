@@ -9,7 +9,7 @@
 //! - A runnable thread is owned by exactly one CPU: it is in one tree of it, or runs on it. Trees share one table of entities, so a second owner cannot be written down.
 //! - No thread of the reserved class runs without a context that has time left; no thread runs on a CPU that its mask, its context or a lease forbids, after that CPU's next [`schedule`](Scheduler::schedule).
 //! - Each interval of a CPU is charged once: to the thread that ran, and of that thread to its context *or* to its weight.
-//! - Nothing allocates but [`Scheduler::new`]. A thread is accepted only if there is room for it in every queue.
+//! - Nothing allocates but [`Scheduler::new`] and [`Scheduler::with_policy`]. A thread is accepted only if there is room for it in every queue.
 //!
 //! | file | holds |
 //! |---|---|
@@ -32,6 +32,7 @@ use crate::cpus::{CPUS_MAX, CpuSet};
 use crate::fair::FairCore;
 use crate::ids::{Stale, Table};
 use crate::lease::{Lease, LeaseId};
+use crate::policy::Policy;
 use crate::thread::{Class, Location, Process, ProcessId, Thread, ThreadId, ThreadSpec};
 use crate::time::{Nanos, VirtualTime, Weight};
 use crate::tree::{Pool, Tree};
@@ -145,17 +146,23 @@ pub struct Scheduler {
     crowded: CpuSet,
     /// Contexts whose notices wait to be taken: the first, and the last.
     notices: Option<(u32, u32)>,
+    policy: Policy,
 }
 
 impl Scheduler {
-    /// A machine on which nothing runs. The only function that allocates.
+    /// A machine on which nothing runs, with EEVDF for the fair class.
     pub fn new(capacity: Capacity, now: Nanos) -> Self {
+        Self::with_policy(capacity, Policy::Eevdf, now)
+    }
+
+    /// A machine on which nothing runs, with another order of the fair and the idle class. The only function that allocates.
+    pub fn with_policy(capacity: Capacity, policy: Policy, now: Nanos) -> Self {
         assert!(0 < capacity.cpus && capacity.cpus <= CPUS_MAX, "{} CPUs", capacity.cpus);
         let cpu = |_| Cpu {
             reserved: Tree::EMPTY,
             throttled: Tree::EMPTY,
-            fair: FairCore::EMPTY,
-            idle: FairCore::EMPTY,
+            fair: FairCore::new(policy),
+            idle: FairCore::new(policy),
             current: None,
             settled: now,
             account: CpuAccount::default(),
@@ -175,7 +182,13 @@ impl Scheduler {
             idle: machine,
             crowded: CpuSet::NONE,
             notices: None,
+            policy,
         }
+    }
+
+    /// The order of the fair and the idle class.
+    pub const fn policy(&self) -> Policy {
+        self.policy
     }
 
     /// All CPUs.
@@ -186,7 +199,7 @@ impl Scheduler {
     /// A new process.
     pub fn add_process(&mut self) -> Result<ProcessId, Refused> {
         let limit = self.processes.capacity();
-        let process = Process { default_context: None, threads: 0 };
+        let process = Process { session: None, default_context: None, threads: 0 };
         self.processes.insert(process).ok_or(Refused::Full { what: "processes", limit })
     }
 
@@ -195,7 +208,10 @@ impl Scheduler {
         let limit = self.threads.capacity();
         self.processes.get(spec.process)?;
         let last_cpu = spec.cpus.and(self.machine).iter().next().unwrap_or(0);
-        let id = self.threads.insert(Thread::new(spec, last_cpu)).ok_or(Refused::Full { what: "threads", limit })?;
+        let id = self
+            .threads
+            .insert(Thread::new(spec, last_cpu, self.policy))
+            .ok_or(Refused::Full { what: "threads", limit })?;
         self.processes.get_mut(spec.process)?.threads += 1;
         Ok(id)
     }
@@ -247,8 +263,11 @@ impl Scheduler {
         Ok(interrupt)
     }
 
-    /// Gives a thread another weight, wherever it is.
+    /// Gives a thread another weight, wherever it is. Nothing happens under a policy without weights.
     pub fn set_weight(&mut self, id: ThreadId, weight: Weight, now: Nanos) -> Result<(), Stale> {
+        if !self.policy.has_weights() {
+            return self.threads.get(id).map(|_| ());
+        }
         if let Location::Running { cpu, .. } = self.threads.get(id)?.location {
             self.settle(cpu, now);
         }

@@ -6,6 +6,7 @@
 //! A thread leaves one CPU before it is published to another, and takes its lag along. No search looks at more than [`STEAL_LOOKS`] CPUs: the sets of idle and of crowded CPUs say where to look.
 
 use super::{Interrupt, Scheduler};
+use crate::context::ContextId;
 use crate::cpus::CpuSet;
 use crate::ids::Stale;
 use crate::thread::{Class, Location, ThreadId};
@@ -57,7 +58,7 @@ impl Scheduler {
         }
         self.take_off(id, now, Location::Blocked);
         self.arrive(id, to, now);
-        if self.comes_first(id, to, now) {
+        if self.has_to_look(id, to, now) {
             interrupt.0.insert(to);
         }
         Ok(interrupt)
@@ -94,6 +95,22 @@ impl Scheduler {
     /// Whether a context is in force for a thread.
     pub fn has_authority(&self, id: ThreadId) -> bool {
         self.authority(id).is_some()
+    }
+
+    /// The context that a thread's time is charged to: one that came with a call, its own, its process's.
+    pub fn authority_of(&self, id: ThreadId) -> Result<Option<ContextId>, Stale> {
+        self.threads.get(id)?;
+        Ok(self.authority(id))
+    }
+
+    /// CPUs that have nothing to do, or only threads of the idle class.
+    pub const fn idle_cpus(&self) -> CpuSet {
+        self.idle
+    }
+
+    /// CPUs on which threads of the reserved or fair class wait.
+    pub const fn crowded_cpus(&self) -> CpuSet {
+        self.crowded
     }
 
     /// Where a thread may run: its mask, its context's, and what no lease of others has.
@@ -135,7 +152,7 @@ impl Scheduler {
             // It is throttled, and the CPU has to set its timer; or it is stopped.
             return Wake { cpu: None, interrupt: Some(cpu) };
         }
-        let interrupt = self.comes_first(id, cpu, now).then_some(cpu);
+        let interrupt = self.has_to_look(id, cpu, now).then_some(cpu);
         Wake { cpu: Some(cpu), interrupt }
     }
 
@@ -188,14 +205,15 @@ impl Scheduler {
     }
 
     fn arrive(&mut self, id: ThreadId, cpu: u32, now: Nanos) {
+        self.settle(cpu, now); // it joins at the virtual time of now, not of when the CPU was last looked at
         let thread = self.threads.get_mut(id).expect("the caller has it");
         self.cpus[cpu as usize].account.arrivals += u64::from(thread.last_cpu != cpu);
         thread.last_cpu = cpu;
         self.enqueue(id, cpu, now);
     }
 
-    /// Whether a thread that was just queued on a CPU goes before what runs there.
-    pub(super) fn comes_first(&mut self, id: ThreadId, cpu: u32, now: Nanos) -> bool {
+    /// Whether a CPU has to look at a thread that was just queued there: it goes before what runs, or it is the first that waits, and what runs has no time limit yet.
+    pub(super) fn has_to_look(&mut self, id: ThreadId, cpu: u32, now: Nanos) -> bool {
         self.settle(cpu, now);
         let Some(current) = self.cpus[cpu as usize].current else { return true };
         let [new, old] = [id, current].map(|id| self.threads.get(id).expect("both are here"));
@@ -214,8 +232,8 @@ impl Scheduler {
             || new_class == old_class
                 && match new_class {
                     Class::Reserved => new.deadline < old.deadline,
-                    Class::Fair => state.fair.preempts(&new.fair, &old.fair),
-                    Class::Idle => state.idle.preempts(&new.fair, &old.fair),
+                    Class::Fair => state.fair.waiting() == 1 || state.fair.preempts(&new.fair, &old.fair),
+                    Class::Idle => state.idle.waiting() == 1 || state.idle.preempts(&new.fair, &old.fair),
                 }
     }
 

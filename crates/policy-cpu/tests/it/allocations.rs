@@ -118,3 +118,67 @@ fn leases_allocate_nothing() {
     }
     assert_eq!(crate::allocations() - before, 0);
 }
+
+#[test]
+fn an_island_allocates_nothing_once_it_is_admitted() {
+    let mut scheduler = Scheduler::new(Capacity::cpus(2), 0);
+    let (audio, others) = (scheduler.add_process().unwrap(), scheduler.add_process().unwrap());
+    // What admission granted: two contexts, a CPU, and who they belong to.
+    let session = policy_cpu::Session(1);
+    let own = ThreadSpec { cpus: CpuSet::one(1), ..ThreadSpec::new(audio) };
+    let tasks = [(300_000, 5_000_000), (900_000, 5_000_000)].map(|(budget, period)| {
+        let spec =
+            ContextSpec { overrun: Overrun::Stop, endpoint: Some(Endpoint(1)), ..ContextSpec::new(budget, period) };
+        let context = scheduler.add_context(spec, 0).unwrap();
+        scheduler.own_context(context, session).unwrap();
+        let thread = scheduler.add_thread(&own).unwrap();
+        let _ = scheduler.bind(thread, Some(context), 0).unwrap();
+        (thread, context)
+    });
+    let effect = scheduler.add_thread(&own).unwrap();
+    let hogs = [(); 6].map(|()| scheduler.add_thread(&ThreadSpec::new(others)).unwrap());
+    let spec = LeaseSpec {
+        owner: audio,
+        cpus: CpuSet::one(1),
+        mode: LeaseMode::Exclusive,
+        tolerated: [false; 4],
+        accounting: tasks[0].1,
+        revocation_latency_max: 100,
+        endpoint: None,
+    };
+    let lease = scheduler.grant_lease(spec).unwrap();
+    let evidence = Evidence { pinned: [CpuSet::NONE; 4], ring_consumers: 0, revocation_latency: 10 };
+
+    let before = crate::allocations();
+    let _ = scheduler.activate_lease(lease, &evidence, 0).unwrap();
+    for hog in hogs {
+        let _ = scheduler.wake(hog, 0, None).unwrap();
+    }
+    let (mut now, mut ran) = (0, 0);
+    for period in 0..2_000_u64 {
+        now = period * 5_000_000;
+        for (thread, _) in tasks {
+            let _ = scheduler.wake(thread, now, None).unwrap();
+        }
+        let _ = scheduler.schedule(0, now);
+        for _ in tasks {
+            if scheduler.schedule(1, now).thread.is_none() {
+                continue;
+            }
+            now += 100_000;
+            // Half of its work is done by another thread, on its time.
+            if scheduler.call(1, effect, now).is_ok() {
+                now += 50_000;
+                let _ = scheduler.reply(1, now);
+            }
+            now += 50_000;
+            scheduler.block(1, now);
+            ran += 1;
+        }
+        let _ = scheduler.schedule(1, now);
+        let _ = scheduler.take_notice();
+    }
+    let _ = scheduler.close_session(session, now);
+    assert_eq!(crate::allocations() - before, 0);
+    assert_eq!(ran, 4_000, "every task ran in every period");
+}

@@ -53,11 +53,13 @@ impl Reference {
         self.entities[entity].queued = Some(self.count);
     }
 
-    fn join(&mut self, index: usize) {
+    /// `is_back`: it comes back to the queue it left, where its debt was paid meanwhile.
+    fn join(&mut self, index: usize, is_back: bool) {
         let (now, others) = (self.virtual_time(), self.weight());
         let entity = &mut self.entities[index];
         let lag = if others == 0 { 0 } else { entity.lag * (others + entity.weight) / others };
-        entity.runtime = now - lag;
+        let left_at = if is_back { entity.runtime } else { i128::MAX };
+        entity.runtime = if lag < 0 { (now - lag).min(left_at.max(now)) } else { now - lag };
         entity.deadline = entity.runtime + stretched(entity.weight, entity.slice);
         entity.is_in = true;
         self.queue(index);
@@ -107,8 +109,15 @@ fn compare(seed: u64, steps: u32) {
             0 | 1 => {
                 let index = dice.below(count) as usize;
                 if !reference.entities[index].is_in {
-                    queue.join(index as u32, &mut states[index]);
-                    reference.join(index);
+                    // One that was never in has left no queue.
+                    let is_back = states[index] != FairState::new(states[index].weight(), states[index].slice())
+                        && dice.chance(50);
+                    if is_back {
+                        queue.rejoin(index as u32, &mut states[index]);
+                    } else {
+                        queue.join(index as u32, &mut states[index]);
+                    }
+                    reference.join(index, is_back);
                 }
             }
             2 => {

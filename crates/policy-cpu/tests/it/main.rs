@@ -2,6 +2,7 @@
 
 mod allocations;
 mod definition;
+mod policies;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

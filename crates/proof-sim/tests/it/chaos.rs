@@ -1,6 +1,6 @@
 //! Random machines, with every law checked at every event.
 
-use policy_cpu::{Class, ContextSpec, CpuSet, Latency, Overrun, Weight};
+use policy_cpu::{Capacity, Class, ContextSpec, CpuSet, Latency, Overrun, Policy, Weight};
 use proof_sim::{Machine, Program, Step};
 use test_support::Dice;
 
@@ -10,7 +10,8 @@ use crate::{ms, us};
 fn run(seed: u64) -> String {
     let dice = Dice::new(seed);
     let cpus = dice.one_of(&[1, 2, 3, 4, 8, 17]);
-    let mut machine = Machine::new(cpus, seed);
+    let policy = [Policy::Eevdf, Policy::Eevdf, Policy::Wfq, Policy::RoundRobin][seed as usize % 4];
+    let mut machine = Machine::with_policy(Capacity::cpus(cpus), policy, seed);
     machine.interrupt_latency(dice.one_of(&[1, us(2), us(40)]));
     let processes = [machine.process("a"), machine.process("b"), machine.process("c")];
     let contexts: Vec<_> = (0..4)

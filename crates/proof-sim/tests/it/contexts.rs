@@ -245,3 +245,28 @@ fn a_context_that_is_revoked_while_it_runs_leaves_its_thread_to_its_weight() {
     let after = machine.run_for(ms(1000)).used_by("t");
     assert!((after - before).abs_diff(ms(500)) < ms(10), "{before}, {after}");
 }
+
+#[test]
+fn a_caller_that_gives_up_waiting_takes_its_context_back() {
+    let mut machine = Machine::new(1, 0);
+    let process = machine.process("p");
+    let server = machine.thread("server", process).runs(Program::server(ms(500)));
+    let context = machine.context(ContextSpec::new(ms(8), ms(10)));
+    machine
+        .thread("client", process)
+        .context(context)
+        .runs(Program::once(vec![Step::Call(server), Step::Run(ms(500))]));
+    machine.thread("hog", process).runs(hog());
+    machine.run_for(ms(100));
+    let (client, server) = (machine.id_of("client"), machine.id_of("server"));
+    assert_eq!(machine.scheduler().thread(server).unwrap().donated(), Some(context));
+    let now = machine.now();
+    let interrupt = machine.scheduler().abandon_call(client, now).unwrap();
+    machine.send(interrupt);
+    let before = machine.run_for(us(10));
+    assert_eq!(machine.scheduler().thread(server).unwrap().donated(), None);
+    let after = machine.run_for(ms(100));
+    let got = |name: &str| after.used_by(name) - before.used_by(name);
+    assert!(got("client").abs_diff(ms(80)) <= ms(2), "{after}");
+    assert!(got("server").abs_diff(ms(10)) <= ms(4) && got("hog").abs_diff(ms(10)) <= ms(4), "{after}");
+}

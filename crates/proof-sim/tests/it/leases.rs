@@ -1,7 +1,8 @@
 //! Isolation leases: conditions, revocation, the ends of their owners.
 
 use policy_cpu::{
-    ContextSpec, CpuSet, Evidence, Housekeeping, LeaseError, LeaseMode, LeaseSpec, LeaseState, ProcessId, Stale,
+    ContextSpec, CpuSet, Evidence, Housekeeping, LeaseError, LeaseMode, LeaseSpec, LeaseState, ProcessId, Session,
+    Stale,
 };
 use proof_sim::{Machine, Program, Step};
 
@@ -99,7 +100,9 @@ fn a_leased_cpu_runs_threads_of_its_owner_alone() {
     let busy = after.cpus[1].account.busy - before.cpus[1].account.busy;
     let own = after.used_by("pinned") - before.used_by("pinned");
     assert_eq!(busy, own, "no other thread runs there\n{after}");
-    assert!(after.thread("pinned").wait_max <= ms(4), "{after}"); // from before the lease
+    let waits = &after.thread("pinned").waits;
+    assert!(waits.max() <= ms(12), "before the lease, up to four took turns\n{after}");
+    assert!(waits.per_mille(900) <= us(3), "alone it has to wait for an interrupt only\n{after}");
     assert!(after.cpus[0].account.idle <= us(2), "{after}");
 }
 
@@ -145,4 +148,69 @@ fn the_end_of_its_owner_ends_a_lease() {
     assert_eq!(machine.scheduler().lease(lease).map(|_| ()), Err(Stale));
     assert!(report.used_by("stranded") >= ms(99), "{report}");
     assert!(machine.scheduler().exit_process(owner, now).is_err(), "a session is closed once");
+}
+
+#[test]
+fn a_session_that_closes_ends_its_processes_leases_and_contexts() {
+    let mut machine = Machine::new(3, 0);
+    let (session, other) = (Session(7), Session(8));
+    let processes = ["owner", "sibling", "stranger"].map(|name| machine.process(name));
+    for (process, session) in processes.into_iter().zip([session, session, other]) {
+        machine.scheduler().join_session(process, session).unwrap();
+    }
+    let spec = spec(&mut machine, processes[0], CpuSet::one(2));
+    machine.scheduler().own_context(spec.accounting, session).unwrap();
+    let kept = machine.context(ContextSpec::new(ms(1), ms(10)));
+    machine.scheduler().own_context(kept, other).unwrap();
+    for (number, process) in processes.into_iter().enumerate() {
+        machine.thread(&format!("t{number}"), process).runs(hog());
+    }
+    machine.thread("reserved", processes[2]).context(spec.accounting).runs(hog());
+    let lease = machine.scheduler().grant_lease(spec).unwrap();
+    let interrupt = machine.scheduler().activate_lease(lease, &clear(), 0).unwrap();
+    machine.send(interrupt);
+    // Of another process, but to be paid by the session's context.
+    let paid = LeaseSpec { owner: processes[2], cpus: CpuSet::one(1), ..spec };
+    let paid = machine.scheduler().grant_lease(paid).unwrap();
+    machine.run_for(ms(50));
+
+    machine.close_session(session);
+    let before = machine.run_for(us(100));
+    assert_eq!(machine.scheduler().lease(lease).map(|_| ()), Err(Stale), "its CPU is given back");
+    assert_eq!(machine.scheduler().lease(paid).map(|_| ()), Err(Stale), "no context pays for it any more");
+    assert_eq!(machine.scheduler().context(spec.accounting).map(|_| ()), Err(Stale));
+    assert!(machine.scheduler().context(kept).is_ok(), "other sessions are left alone");
+    let after = machine.run_for(ms(100));
+    for ended in ["t0", "t1"] {
+        assert_eq!(after.used_by(ended), before.used_by(ended), "{ended} has ended\n{after}");
+    }
+    for left in ["t2", "reserved"] {
+        assert!(after.used_by(left) - before.used_by(left) >= ms(99), "{left} has a CPU of its own now\n{after}");
+    }
+    machine.close_session(session); // a second time there is nothing to end
+}
+
+#[test]
+fn work_of_others_falls_back_to_housekeeping_cpus_while_a_lease_lasts() {
+    let mut machine = Machine::new(3, 0);
+    let (owner, others) = (machine.process("owner"), machine.process("others"));
+    for number in 0..6 {
+        machine.thread(&format!("hog{number}"), others).runs(hog());
+    }
+    machine.run_for(ms(20));
+    let spec = spec(&mut machine, owner, [1, 2].into_iter().collect());
+    let lease = machine.scheduler().grant_lease(spec).unwrap();
+    let now = machine.now();
+    let interrupt = machine.scheduler().activate_lease(lease, &clear(), now).unwrap();
+    machine.send(interrupt);
+    let before = machine.run_for(us(20));
+    let after = machine.run_for(ms(600));
+    for number in 0..6 {
+        let name = format!("hog{number}");
+        let got = after.used_by(&name) - before.used_by(&name);
+        assert!(got.abs_diff(ms(100)) <= ms(10), "all of them share CPU 0: {name} got {got}\n{after}");
+    }
+    for cpu in [1, 2] {
+        assert_eq!(after.cpus[cpu].account.busy, before.cpus[cpu].account.busy, "CPU {cpu} is kept for its owner");
+    }
 }

@@ -47,7 +47,7 @@ impl Worker {
         self.next_look.set(0);
         self.looks_left.set(0);
         self.look_every.set(1);
-        self.shares.borrow_mut().forget_all();
+        *self.shares.borrow_mut() = None;
     }
 
     /// Takes a step.

@@ -259,7 +259,7 @@ impl LocalShares {
     }
 
     /// Forgets everything: the groups that it knew have ended.
-    pub(crate) fn forget_all(&mut self) {
+    fn forget_all(&mut self) {
         debug_assert!(self.ready == 0, "groups ended with {} tasks in their lines", self.ready);
         *self = Self { generation: self.generation, ..Self::new() };
     }
@@ -268,7 +268,9 @@ impl LocalShares {
 impl Worker {
     /// What is known here of the groups that there are now.
     pub(crate) fn local_shares(&self) -> RefMut<'_, LocalShares> {
-        let mut shares = self.shares.borrow_mut();
+        let shares = self.shares.borrow_mut();
+        let mut shares =
+            RefMut::map(shares, |shares| &mut **shares.get_or_insert_with(|| Box::new(LocalShares::new())));
         let generation = self.shared.shares.generation.load(Relaxed);
         if shares.generation != generation {
             shares.forget_all();

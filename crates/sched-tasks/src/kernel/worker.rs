@@ -80,8 +80,8 @@ pub(crate) struct Worker {
     pub(crate) cleanups: RefCell<VecDeque<Cleanup>>,
     /// A stack of this thread was left for ever: so must the thread be.
     pub(crate) lost_stacks: Cell<bool>,
-    /// Groups of tasks with shares of their own.
-    pub(crate) shares: RefCell<LocalShares>,
+    /// Groups of tasks with shares of their own, from the first on.
+    pub(crate) shares: RefCell<Option<Box<LocalShares>>>,
 }
 
 /// The cleanup after an overflow, on a strand of its own.
@@ -141,7 +141,7 @@ impl Worker {
             looks_closely: Cell::new(false),
             cleanups: RefCell::default(),
             lost_stacks: Cell::new(false),
-            shares: RefCell::new(LocalShares::new()),
+            shares: RefCell::default(),
         }
     }
 

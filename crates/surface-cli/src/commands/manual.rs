@@ -11,7 +11,7 @@ use crate::out::print;
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// A command, as `run` or `flow set`; or `jobfile`, `flowfile`, `policyfile` or `events`
+    /// A command, as `run` or `flow set`; or `jobfile`, `flowfile`, `policyfile`, `simfile` or `events`
     #[arg(value_name = "WORD")]
     words: Vec<String>,
 
@@ -31,6 +31,7 @@ pub(crate) fn help(options: &Options, mut top: Command) -> Result<Exit, Failure>
         ["jobfile"] => return file(options, &surface_jobfile::reference(), surface_jobfile::schema),
         ["flowfile"] => return file(options, &surface_flowfile::reference(), surface_flowfile::schema),
         ["policyfile"] => return file(options, &surface_policyfile::reference(), surface_policyfile::schema),
+        ["simfile"] => return file(options, &surface_simfile::reference(), surface_simfile::schema),
         ["events"] if options.markdown => {
             print("<!-- Written by `bursar help events --markdown`. Do not edit. -->\n\n")?;
             return print(event::HELP).map(|()| Exit::Success);
@@ -38,7 +39,7 @@ pub(crate) fn help(options: &Options, mut top: Command) -> Result<Exit, Failure>
         ["events"] if !options.json => return print(event::HELP).map(|()| Exit::Success),
         _ if options.json || options.markdown => {
             return Err(Failure::usage(
-                "--json and --markdown are for `bursar help jobfile`, `flowfile` and `policyfile`; --markdown also for `bursar help events`",
+                "--json and --markdown are for `bursar help jobfile`, `flowfile`, `policyfile` and `simfile`; --markdown also for `bursar help events`",
             ));
         }
         _ => {}
@@ -50,7 +51,7 @@ pub(crate) fn help(options: &Options, mut top: Command) -> Result<Exit, Failure>
         at = at.find_subcommand_mut(word).ok_or_else(|| {
             let source = if so_far.is_empty() { "`bursar help`" } else { so_far.as_str() };
             Failure::usage(format!(
-                "there is no command `{word}`; {source} lists all commands; other topics are jobfile, flowfile, policyfile and events"
+                "there is no command `{word}`; {source} lists all commands; other topics are jobfile, flowfile, policyfile, simfile and events"
             ))
         })?;
     }

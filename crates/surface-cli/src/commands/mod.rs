@@ -11,6 +11,7 @@ pub(crate) mod man;
 pub(crate) mod manual;
 pub(crate) mod policy;
 pub(crate) mod prune;
+pub(crate) mod sim;
 pub(crate) mod steer;
 pub(crate) mod why;
 

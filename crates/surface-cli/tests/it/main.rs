@@ -28,6 +28,7 @@ mod run_outputs;
 mod run_resume;
 mod run_site;
 mod run_stop;
+mod sim;
 mod steer;
 mod terminal;
 

@@ -14,6 +14,8 @@ fn the_pages_and_schemas_in_docs_are_what_the_tables_give() {
         ("flowfile", "--json", "flowfile.schema.json"),
         ("policyfile", "--markdown", "policyfile.md"),
         ("policyfile", "--json", "policyfile.schema.json"),
+        ("simfile", "--markdown", "simfile.md"),
+        ("simfile", "--json", "simfile.schema.json"),
         ("events", "--markdown", "events.md"),
     ] {
         let printed = run(&["help", kind, how]);

@@ -1,0 +1,92 @@
+//! A thread of the machine: where it stands in its program, and what is counted of it.
+//!
+//! Room: state.
+
+use std::collections::VecDeque;
+
+use policy_cpu::{Nanos, ThreadCpuAccount, ThreadId};
+
+use crate::histogram::Histogram;
+use crate::program::{Program, Step};
+
+/// A thread, as the machine knows it.
+pub(crate) struct Simulated {
+    pub(crate) name: String,
+    pub(crate) process: usize,
+    pub(crate) id: ThreadId,
+    pub(crate) program: Program,
+    /// The step that comes next.
+    pub(crate) at: usize,
+    /// What is left of the step that computes.
+    pub(crate) left: Nanos,
+    /// Threads that wait to call it.
+    pub(crate) callers: VecDeque<u32>,
+    /// The request of a ring that it serves.
+    pub(crate) serves: Option<u32>,
+    /// Since when it could run and did not.
+    pub(crate) ready_since: Option<Nanos>,
+    pub(crate) is_over: bool,
+    pub(crate) waits: Histogram,
+    /// A longer wait breaks a law.
+    pub(crate) wait_limit: Option<Nanos>,
+    /// By when after a wake it should be done.
+    pub(crate) deadline: Option<Nanos>,
+    /// By when it should be done.
+    pub(crate) due: Option<Nanos>,
+    pub(crate) deadlines: u64,
+    pub(crate) misses: u64,
+    pub(crate) rounds: u64,
+    /// Calls and polls that were refused.
+    pub(crate) refused: u64,
+    /// What it had used when it ended.
+    pub(crate) final_account: ThreadCpuAccount,
+}
+
+impl Simulated {
+    pub(crate) fn new(name: String, process: usize, id: ThreadId, program: Program) -> Self {
+        Simulated {
+            name,
+            process,
+            id,
+            at: usize::from(program.steps.first() == Some(&Step::Receive)),
+            program,
+            left: 0,
+            callers: VecDeque::new(),
+            serves: None,
+            ready_since: None,
+            is_over: false,
+            waits: Histogram::default(),
+            wait_limit: None,
+            deadline: None,
+            due: None,
+            deadlines: 0,
+            misses: 0,
+            rounds: 0,
+            refused: 0,
+            final_account: ThreadCpuAccount::default(),
+        }
+    }
+
+    /// It could run from now on.
+    pub(crate) fn is_ready(&mut self, now: Nanos) {
+        self.ready_since = Some(now);
+        if self.due.is_none() {
+            self.due = self.deadline.map(|deadline| now + deadline);
+        }
+    }
+
+    /// It got a CPU. How long it waited, if that is too long.
+    pub(crate) fn starts(&mut self, now: Nanos) -> Option<Nanos> {
+        let waited = now - self.ready_since.take()?;
+        self.waits.add(waited);
+        self.wait_limit.filter(|limit| waited > *limit).map(|_| waited)
+    }
+
+    /// It did what it was woken for.
+    pub(crate) fn is_done(&mut self, now: Nanos) {
+        if let Some(due) = self.due.take() {
+            self.deadlines += 1;
+            self.misses += u64::from(now > due);
+        }
+    }
+}
