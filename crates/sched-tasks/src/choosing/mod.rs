@@ -31,7 +31,9 @@ impl Worker {
     /// What to run next, of what is here or can be had. Whatever was counted for a nursery is reported before something else than its tasks goes on.
     #[inline]
     pub(crate) fn next(&self) -> Option<Next> {
-        if self.shared.goes_long_way() { self.next_long_way() } else { self.next_unwatched::<false>() }
+        let goes_long_way = self.shared.goes_long_way();
+        self.went_long_way.set(goes_long_way);
+        if goes_long_way { self.next_long_way() } else { self.next_unwatched::<false>() }
     }
 
     #[cold]
@@ -59,6 +61,9 @@ impl Worker {
         loop {
             let tick = self.tick.get().wrapping_add(1);
             self.tick.set(tick);
+            if self.leaves_short_way(tick) {
+                self.plan_look(tick);
+            }
             let choice = decide::choose(tick, self);
             let found = match choice {
                 Choice::Ready => self.next_ready(),
@@ -107,7 +112,7 @@ impl Worker {
     /// The first fiber in line that waits for no unstarted task, past those that do. Futures stay: their line has one order.
     #[cold]
     fn next_ahead(&self) -> Option<Next> {
-        let is_next = |ready: Ready| matches!(ready.what, ReadyWhat::Fiber(_)) && self.deque.has_passed(ready.mark);
+        let is_next = |ready: Ready| matches!(ready.what, ReadyWhat::Fiber(_)) && self.deque.has_passed(ready.mark());
         let ReadyWhat::Fiber(waiter) = self.ready.take_first(AHEAD_MOST, is_next)?.what else { return None };
         self.watch.count_ready(self.ready.len());
         self.report();

@@ -24,22 +24,19 @@ const LOOKS_MOST: usize = 1 << 16;
 const READY_MOST: u32 = 1 << 16;
 
 impl Worker {
-    /// Whether a task that yields has to look further than at the fibers that are ready: at unstarted tasks of others, or at what is put off. If so, that was the time for it.
+    /// Whether a task that yields has to look further than at the fibers that are ready: at unstarted tasks of others, or at what is put off.
     #[inline(always)]
     pub(crate) fn leaves_short_way(&self, tick: u32) -> bool {
-        let leaves = self.look_at.get().wrapping_sub(tick) as i32 <= 0;
-        if leaves {
-            self.plan_look(tick);
-        }
-        leaves
+        self.look_at.get().wrapping_sub(tick) as i32 <= 0
     }
 
-    /// When the short way is left next.
+    /// The short way was left: when it is left next.
     #[cold]
     #[inline(never)]
-    fn plan_look(&self, tick: u32) {
+    pub(crate) fn plan_look(&self, tick: u32) {
         let until_postponed = decide::GLOBAL_QUEUE_INTERVAL - tick % decide::GLOBAL_QUEUE_INTERVAL;
         let until_look = match self.next_look.get().wrapping_sub(tick) as i32 {
+            _ if self.shared.workers.len() == 1 => decide::GLOBAL_QUEUE_INTERVAL,
             ..1 => LOOK_MAX, // it is due, and takes place now if something yields
             until_look => until_look as u32,
         };

@@ -16,7 +16,7 @@ impl decide::View for Worker {
     #[inline(always)]
     fn ready(&self) -> Option<FirstReady> {
         let first = self.ready.front()?;
-        Some(FirstReady { is_next: self.deque.has_passed(first.mark), yielded: first.yielded })
+        Some(FirstReady { is_next: self.deque.has_passed(first.mark()), yielded: first.yielded() })
     }
 
     #[inline(always)]

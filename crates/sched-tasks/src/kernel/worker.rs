@@ -63,6 +63,9 @@ pub(crate) struct Worker {
     /// A task that a stopping fiber found and had no fiber for.
     pub(crate) found: Cell<Option<RunnableRef>>,
     pub(crate) tick: Cell<u32>,
+    /// What `Shared::goes_long_way` said at the last choice that was no yield from one ready fiber to the next. While a task of a group runs here it is true; that there are groups
+    /// is noticed after a bounded number of yields.
+    pub(crate) went_long_way: Cell<bool>,
     /// From this tick on a task that yields looks further than the fibers that are ready.
     pub(crate) look_at: Cell<u32>,
     /// From this tick on it looks at the unstarted tasks of other workers; how many looks are left of the round, and how many yields go by between two rounds in vain.
@@ -89,12 +92,29 @@ type Cleanup = Box<dyn FnOnce(&Strand)>;
 
 #[derive(Clone, Copy)]
 pub(crate) struct Ready {
+    /// A mark of the deque, shifted by one, and whether it yielded: two words in all, since a yield writes and reads them.
+    order: isize,
+    pub(crate) what: ReadyWhat,
+}
+
+impl Ready {
+    #[inline(always)]
+    pub(crate) const fn new(mark: isize, yielded: bool, what: ReadyWhat) -> Self {
+        Self { order: (mark << 1) | yielded as isize, what }
+    }
+
     /// Unstarted tasks older than this go first: all there were, after a yield. A task that was woken waits for none of them: it goes on where it was,
     /// deep in its tree, before the worker opens up another branch.
-    pub(crate) mark: isize,
-    /// It goes behind unstarted tasks of other workers, too.
-    pub(crate) yielded: bool,
-    pub(crate) what: ReadyWhat,
+    #[inline(always)]
+    pub(crate) const fn mark(self) -> isize {
+        self.order >> 1
+    }
+
+    /// Whether it goes behind unstarted tasks of other workers, too.
+    #[inline(always)]
+    pub(crate) const fn yielded(self) -> bool {
+        self.order & 1 == 1
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -131,6 +151,7 @@ impl Worker {
             handoff: Cell::new(None),
             found: Cell::new(None),
             tick: Cell::new(0),
+            went_long_way: Cell::new(true),
             look_at: Cell::new(0),
             next_look: Cell::new(0),
             looks_left: Cell::new(0),
@@ -211,7 +232,7 @@ impl Worker {
         if self.shared.goes_long_way() && self.is_enqueued_in_group(what, false) {
             return;
         }
-        self.ready.push(Ready { mark: self.deque.passed_mark(), yielded: false, what });
+        self.ready.push(Ready::new(self.deque.passed_mark(), false, what));
         self.watch.count_ready(self.ready.len());
     }
 
@@ -221,7 +242,7 @@ impl Worker {
         if self.shared.goes_long_way() && self.is_enqueued_in_group(what, true) {
             return;
         }
-        self.ready.push(Ready { mark: self.deque.mark(), yielded: true, what });
+        self.ready.push(Ready::new(self.deque.mark(), true, what));
         self.watch.count_ready(self.ready.len());
     }
 

@@ -24,17 +24,18 @@ impl Worker {
         let tick = self.tick.get().wrapping_add(1);
         let first = self.ready.front()?;
         let ReadyWhat::Fiber(other) = first.what else { return None };
-        let undisturbed = !self.shared.goes_long_way()
+        let undisturbed = !self.went_long_way.get()
             && !self.looks_closely.get()
+            && !self.leaves_short_way(tick)
             && !self.inbox.has_arrivals()
             && self.shared.high.is_empty()
-            && self.deque.has_passed(first.mark);
-        if !undisturbed || self.leaves_short_way(tick) {
+            && self.deque.has_passed(first.mark());
+        if !undisturbed {
             return None;
         }
         self.tick.set(tick);
         self.report();
-        self.ready.rotate(Ready { mark: self.deque.mark(), yielded: true, what: ReadyWhat::Fiber(waiter) });
+        self.ready.rotate(Ready::new(self.deque.mark(), true, ReadyWhat::Fiber(waiter)));
         Some(HOP + other.tag() as usize)
     }
 
@@ -48,6 +49,9 @@ impl Worker {
         let tick = self.tick.get().wrapping_add(1);
         if !self.shared.has_groups() && !self.has_other_work() && !self.may_go_behind_others(tick) {
             self.tick.set(tick);
+            if self.leaves_short_way(tick) {
+                self.plan_look(tick);
+            }
             return None; // alone here, and the others have nothing that it would go behind
         }
         self.take_in_any(); // they go first

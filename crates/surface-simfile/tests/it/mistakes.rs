@@ -25,10 +25,10 @@ fn each_mistake_is_named_with_a_way_out() {
         (&format!("{hog}class = 'quick'\n"), "`class` takes \"fair\", \"idle\" or \"reserved\"", "write `class = "),
         (&format!("{hog}cpus = [1]\n"), "CPU 1 does not exist: the machine has 1", "write `cpus = 2` at the top"),
         (&format!("{hog}cpus = []\n"), "`cpus` is empty", "name at least one CPU"),
-        (&format!("{hog}starts = 'soon'\n"), "is not a duration", "write \"250us\""),
+        (&format!("{hog}starts = 'soon'\n"), "is not a duration", "write \"300us\""),
         (&format!("cpus = 257\n{hog}"), "`cpus` is 257, but the limit is 256", "from 1 to 256"),
         (&format!("for = '0s'\n{hog}"), "`for` is 0, and has to be more", "write `for = \"2s\"`"),
-        (&format!("for = '25h'\n{hog}"), "it is more than 24 hours", "write \"250us\""),
+        (&format!("for = '25h'\n{hog}"), "it is more than 24 hours", "write \"300us\""),
         (&format!("[context.c]\nperiod = '1ms'\n{hog}"), "context `c` has no `budget`", "write `budget = "),
         (
             &format!("[context.c]\nbudget = '2ms'\nperiod = '1ms'\n{hog}"),
