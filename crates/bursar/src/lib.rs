@@ -527,6 +527,8 @@ pub mod time;
 mod pages {
     #[doc = include_str!("../../../README.md")]
     struct Readme;
+    #[doc = include_str!("../../../docs/cpu.md")]
+    struct Cpu;
     #[doc = include_str!("../../../docs/determinism.md")]
     struct Determinism;
     #[doc = include_str!("../../../docs/flow.md")]

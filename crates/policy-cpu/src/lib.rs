@@ -40,6 +40,11 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+/// So that the examples of the guide are compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/kernel.md")]
+struct Guide;
+
 mod account;
 mod context;
 mod cpus;

@@ -131,12 +131,10 @@ impl CpuServer {
         match self.context.overrun() {
             Overrun::Demote => Allowance::Demoted,
             Overrun::Cancel => {
-                self.depletions.fetch_add(1, Relaxed);
-                self.is_over.store(true, Relaxed);
-                if let Some(nursery) = self.nursery.get().and_then(Weak::upgrade) {
-                    let (budget, period) = (self.spec.budget, self.spec.period);
-                    let [budget, period] = [budget, period].map(Duration::from_nanos);
-                    nursery.cancel_for(Reason::CpuTimeSpent { budget, period });
+                if !self.is_over.swap(true, Relaxed) {
+                    self.depletions.fetch_add(1, Relaxed);
+                    // Not here: a cancellation wakes tasks, and this worker is in the middle of a choice.
+                    self.shared.clock.set(Duration::from_nanos(1), Alarm::Refill(self.clone()));
                 }
                 Allowance::Demoted
             }
@@ -152,8 +150,14 @@ impl CpuServer {
         }
     }
 
-    /// Time has come back: workers that slept look again.
+    /// Time has come back: workers that slept look again. Or it is over, and its nursery is cancelled.
     pub(super) fn refill(&self) {
+        if self.is_over.load(Relaxed)
+            && let Some(nursery) = self.nursery.get().and_then(Weak::upgrade)
+        {
+            let [budget, period] = [self.spec.budget, self.spec.period].map(Duration::from_nanos);
+            nursery.cancel_for(Reason::CpuTimeSpent { budget, period });
+        }
         if self.is_throttled.swap(false, Relaxed) {
             self.shared.shares.throttled.fetch_sub(1, Relaxed);
         }

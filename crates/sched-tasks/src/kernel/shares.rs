@@ -248,7 +248,7 @@ fn table_end<T>(table: &Slab<T>) -> usize {
 }
 
 impl ShareGroup {
-    /// A group inside `parent`, with so many 1024ths of the share of a task that is in no group. Where groups are as deep as can be, it is that of the parent.
+    /// A group inside `parent`, with so many 1024ths of the share of a task that is in no group.
     pub(crate) fn open(
         shared: &'static Shared,
         parent: Option<Membership>,
@@ -258,11 +258,7 @@ impl ShareGroup {
         server: Option<Arc<CpuServer>>,
     ) -> Membership {
         let level = parent.as_ref().map_or(0, |parent| parent.level) + 1;
-        if let Some(parent) = &parent
-            && level >= DEPTH_MAX
-        {
-            return parent.clone();
-        }
+        assert!(level < DEPTH_MAX, "the caller checks the depth of groups");
         let around = parent.iter().flat_map(|parent| parent.servers.iter().cloned());
         let is_reserved = server.as_ref().is_some_and(|server| server.is_reserved());
         let servers = server.into_iter().chain(around).collect();
@@ -334,6 +330,11 @@ impl ShareGroup {
     /// Whether nothing of it can come any more.
     pub(crate) fn has_ended(&self) -> bool {
         self.has_ended.load(Relaxed)
+    }
+
+    /// Whether no group can be inside it.
+    pub(crate) fn is_deepest(&self) -> bool {
+        self.level + 1 >= DEPTH_MAX
     }
 
     pub(crate) fn weight(&self) -> Weight {

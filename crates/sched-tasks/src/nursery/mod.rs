@@ -19,7 +19,7 @@ use std::sync::{
 };
 
 use mech_sync::{Countdown, SpinLock, Waiter};
-use policy_cpu::Weight;
+use policy_cpu::{DEPTH_MAX, Weight};
 use vocab::Budget;
 
 pub use self::pause::Pauser;
@@ -131,6 +131,15 @@ pub(crate) fn group_of(
     let around = around.and_then(|scope| scope.group().cloned());
     if options.weight.is_none() && options.context.is_none() {
         return Ok(around);
+    }
+    if around.as_ref().is_some_and(|around| around.is_deepest()) {
+        return match options.context {
+            None => Ok(around), // it divides nothing any more
+            Some(context) => Err(TaskError::msg(format!(
+                "a context of {context} cannot be: groups are {} levels deep at most; open it further outside",
+                DEPTH_MAX - 1
+            ))),
+        };
     }
     let server = options.context.map(|context| server(shared, &around, context, options)).transpose()?;
     let weight = options.weight.unwrap_or(Weight::NORMAL.get());

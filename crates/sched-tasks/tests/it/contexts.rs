@@ -74,6 +74,49 @@ fn a_context_that_may_not_overrun_cancels_its_nursery() {
 }
 
 #[test]
+fn a_context_that_is_over_ends_tasks_that_wait_have_not_started_and_compute() {
+    let context = Context::budget(Duration::from_micros(200)).period(100 * MS).on_overrun(Overrun::Cancel);
+    for workers in [1, 2] {
+        let runtime = Runtime::builder().workers(workers).build().unwrap();
+        for _ in 0..20 {
+            let run = || {
+                nursery_with(with("strict", context), |n| {
+                    for task in 0..30 {
+                        n.spawn(move || match task % 3 {
+                            0 => sleep(Duration::from_secs(3600)),
+                            1 => loop {
+                                checkpoint();
+                            },
+                            _ => loop {
+                                yield_now();
+                            },
+                        });
+                    }
+                    Ok(())
+                })
+            };
+            let error = runtime.run(run).unwrap().unwrap_err();
+            assert!(matches!(error.reason(), Reason::CpuTimeSpent { .. }), "{error}");
+        }
+    }
+}
+
+#[test]
+fn groups_may_be_deep_and_a_limit_that_would_be_too_deep_is_refused() {
+    fn deeper(depth: u32) -> Result<(), sched_tasks::TaskError> {
+        if depth == 0 {
+            let context = Context::budget(MS).period(10 * MS);
+            return nursery_with(with("deepest", context), |n| n.spawn(|| ()).join());
+        }
+        nursery_with(NurseryOptions::new().weight(2), |n| n.spawn(move || deeper(depth - 1)).join()?)
+    }
+    let runtime = Runtime::builder().workers(2).seeded(1).build().unwrap();
+    runtime.run(|| deeper(6)).unwrap().unwrap();
+    let refused = runtime.run(|| deeper(20)).unwrap().unwrap_err();
+    assert!(refused.to_string().contains("7 levels deep"), "{refused}");
+}
+
+#[test]
 fn reserved_time_comes_before_groups_and_tasks_without_a_context() {
     let runtime = Runtime::builder().workers(1).preempt_one_in(0).seeded(3).build().unwrap();
     let is_over = &AtomicBool::new(false);

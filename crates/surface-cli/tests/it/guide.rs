@@ -118,7 +118,13 @@ fn the_commands_of_the_first_page_name_files_that_are_right() {
 fn every_block_of_every_page_is_tested_somehow() {
     // `rust` by rustdoc, `toml` and `sh` here; `text` shows what is printed.
     let with_files = ["README.md", "docs/jobs.md", "docs/flow.md", "docs/policy.md"];
-    for name in with_files.into_iter().chain(["docs/tasks.md", "docs/tenants.md", "docs/determinism.md"]) {
+    for name in with_files.into_iter().chain([
+        "docs/tasks.md",
+        "docs/tenants.md",
+        "docs/determinism.md",
+        "docs/cpu.md",
+        "docs/kernel.md",
+    ]) {
         for (words, inside) in blocks(&page(name)) {
             let is_known = match words[0] {
                 "rust" | "text" => true,
