@@ -6,7 +6,7 @@
 //! - Each moment of a worker is charged to one group: the one that had it. What a group had on other workers is charged to it here before it is picked here.
 //! - A group that has the worker keeps it for a slice, or until it has nothing to run, or until one wakes that is owed more.
 //! - While others have unstarted tasks of groups that have nothing here, a worker takes its part of them, at every choice: so groups are spread over the workers before their fibers are pinned. If it
-//!   found none, it looks again after a slice.
+//!   found none, it looks again after a quarter of a slice.
 //!
 //! # What cannot be balanced
 //! Started fibers stay on their worker. Groups whose fibers are all on the same worker share that one, whatever they are owed: with `n` such groups each gets at least its share
@@ -36,6 +36,9 @@ const TAKEN_IN_MOST: usize = 1024;
 /// So many tasks of a group a worker takes from others at a time, for itself to start.
 const PULLED_MOST: usize = 32;
 
+/// So long it does not look again, if there were none.
+const PULL_INTERVAL: Nanos = SLICE / 4;
+
 /// So many groups it looks at for that.
 const PULLED_GROUPS: u32 = 4;
 
@@ -61,9 +64,7 @@ impl Worker {
         let now = self.shared.charging_now();
         self.take_in_any();
         self.take_in_groups();
-        if self.shared.shares.has_stealable(self.index) {
-            self.pull(now);
-        }
+        self.pull(now);
         let next = self.next_of_some_group::<LOG>(now);
         if next.is_some() {
             return next;
@@ -208,11 +209,12 @@ impl Worker {
     #[cold]
     fn pull(&self, now: Nanos) {
         let workers = self.shared.workers.len();
-        if now < self.local_shares().next_pull || !self.slot().may_steal.load(Relaxed) {
-            return;
+        if now < self.local_shares().next_pull {
+            return; // that looks at every worker
         }
+        let may_pull = self.slot().may_steal.load(Relaxed) && self.shared.shares.has_stealable(self.index);
         let mut pulled = false;
-        for _ in 0..PULLED_GROUPS {
+        for _ in 0..if may_pull { PULLED_GROUPS } else { 0 } {
             let turn = {
                 let mut shares = self.local_shares();
                 shares.turn = shares.turn.wrapping_add(1);
@@ -235,7 +237,7 @@ impl Worker {
             }
         }
         if !pulled {
-            self.local_shares().next_pull = now.saturating_add(SLICE);
+            self.local_shares().next_pull = now.saturating_add(PULL_INTERVAL);
         }
     }
 
