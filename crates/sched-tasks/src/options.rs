@@ -32,6 +32,16 @@ pub enum OnFailure {
     WaitAll,
 }
 
+/// What was said about the CPU time of a nursery.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CpuOptions {
+    /// In 1024ths of that of a normal task.
+    pub(crate) weight: Option<u32>,
+    /// As a CPU's scheduler has it, in nanoseconds.
+    pub(crate) slice: Option<u64>,
+    pub(crate) context: Option<Context>,
+}
+
 /// What a nursery is to be like. The default is what [`nursery`](crate::nursery) opens.
 #[derive(Clone, Default)]
 pub struct NurseryOptions {
@@ -47,11 +57,8 @@ pub struct NurseryOptions {
     pub(crate) recharge: Option<Recharge>,
     pub(crate) on_exhausted: Option<Handler>,
     pub(crate) authority: Authority,
-    /// In 1024ths of that of a normal task.
-    pub(crate) weight: Option<u32>,
-    /// As a CPU's scheduler has it, in nanoseconds.
-    pub(crate) slice: Option<u64>,
-    pub(crate) context: Option<Context>,
+    /// What was said about CPU time. Boxed: options are passed by value, on stacks that may be almost used up.
+    pub(crate) cpu: Option<Box<CpuOptions>>,
     /// Its owner is a supervisor, which acts for the nursery it was started in.
     pub(crate) supervises: bool,
 }
@@ -177,7 +184,7 @@ impl NurseryOptions {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn weight(mut self, weight: u32) -> Self {
-        self.weight = Some(weight.clamp(1, WEIGHT_MAX) * Weight::NORMAL.get());
+        self.cpu_mut().weight = Some(weight.clamp(1, WEIGHT_MAX) * Weight::NORMAL.get());
         self
     }
 
@@ -201,10 +208,11 @@ impl NurseryOptions {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn cpu_profile(mut self, profile: &CpuProfile) -> Self {
-        self.weight = Some(profile.weight.clamp(Weight::MIN, Weight::MAX));
-        self.slice = Some(profile.slice);
+        let cpu = self.cpu_mut();
+        cpu.weight = Some(profile.weight.clamp(Weight::MIN, Weight::MAX));
+        cpu.slice = Some(profile.slice);
         if let Some(reserve) = &profile.reserve {
-            self.context = Some(Context::of(reserve));
+            cpu.context = Some(Context::of(reserve));
         }
         self
     }
@@ -227,8 +235,12 @@ impl NurseryOptions {
     /// # Ok::<(), bursar::TaskError>(())
     /// ```
     pub fn context(mut self, context: Context) -> Self {
-        self.context = Some(context);
+        self.cpu_mut().context = Some(context);
         self
+    }
+
+    fn cpu_mut(&mut self) -> &mut CpuOptions {
+        self.cpu.get_or_insert_with(Box::default)
     }
 
     /// Gives its tasks a capability: to spawn (`Cap<CapSpawn>`: so many at a time, each with so much to spend), to recharge themselves (`Cap<CapBudget>`), to open
@@ -275,8 +287,7 @@ impl fmt::Debug for NurseryOptions {
             .field("task_budget", &self.task_budget)
             .field("period", &self.period)
             .field("recharge", &self.recharge)
-            .field("weight", &self.weight)
-            .field("context", &self.context)
+            .field("cpu", &self.cpu)
             .finish_non_exhaustive()
     }
 }

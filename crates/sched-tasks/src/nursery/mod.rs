@@ -118,22 +118,28 @@ fn account(
 }
 
 /// The group of a nursery that `strand` opens: one of its own if it has a weight or a context, inside that of the task, or that of the task. So no task leaves its group.
-#[inline]
+#[inline(always)]
 pub(crate) fn group_of(
     strand: &Strand,
     shared: &'static Shared,
     options: &NurseryOptions,
 ) -> Result<Option<Membership>, TaskError> {
-    if options.weight.is_none() && options.context.is_none() && !shared.has_groups() {
-        return Ok(None);
-    }
+    if options.cpu.is_none() && !shared.has_groups() { Ok(None) } else { open_group(strand, shared, options) }
+}
+
+/// Apart, for its frame.
+#[cold]
+#[inline(never)]
+fn open_group(
+    strand: &Strand,
+    shared: &'static Shared,
+    options: &NurseryOptions,
+) -> Result<Option<Membership>, TaskError> {
     let around = strand.scope.get().filter(|scope| std::ptr::eq(scope.shared(), shared));
     let around = around.and_then(|scope| scope.group().cloned());
-    if options.weight.is_none() && options.context.is_none() {
-        return Ok(around);
-    }
+    let Some(cpu) = &options.cpu else { return Ok(around) };
     if around.as_ref().is_some_and(|around| around.is_deepest()) {
-        return match options.context {
+        return match cpu.context {
             None => Ok(around), // it divides nothing any more
             Some(context) => Err(TaskError::msg(format!(
                 "a context of {context} cannot be: groups are {} levels deep at most; open it further outside",
@@ -141,14 +147,15 @@ pub(crate) fn group_of(
             ))),
         };
     }
-    let server = options.context.map(|context| server(shared, &around, context, options)).transpose()?;
-    let weight = options.weight.unwrap_or(Weight::NORMAL.get());
-    let slice = options.slice.map_or(SLICE, shares::slice_for);
+    let server = cpu.context.map(|context| server(shared, &around, context, options)).transpose()?;
+    let weight = cpu.weight.unwrap_or(Weight::NORMAL.get());
+    let slice = cpu.slice.map_or(SLICE, shares::slice_for);
     Ok(Some(ShareGroup::open(shared, around, weight, slice, options.name.clone(), server)))
 }
 
 /// The time of a context, which is reserved if it is in no group.
 #[cold]
+#[inline(never)]
 fn server(
     shared: &'static Shared,
     around: &Option<Membership>,
@@ -219,7 +226,7 @@ impl NurseryCore {
     }
 
     fn start_deadline(&self) {
-        if self.options.context.is_some() {
+        if self.options.cpu.is_some() {
             self.known_to_context();
         }
         if let Some(after) = self.options.timeout {
@@ -267,8 +274,10 @@ impl NurseryCore {
 
     /// Its context, if it has one of its own, may cancel it.
     #[cold]
+    #[inline(never)]
     fn known_to_context(&self) {
-        if let Some(server) = self.group.as_ref().and_then(|group| group.servers.first()) {
+        let has_context = self.options.cpu.as_ref().is_some_and(|cpu| cpu.context.is_some());
+        if has_context && let Some(server) = self.group.as_ref().and_then(|group| group.servers.first()) {
             server.set_nursery(self.this.clone());
         }
     }
