@@ -173,7 +173,6 @@ impl NurseryOptions {
     /// use bursar::{NurseryOptions, Runtime, nursery, nursery_with, yield_now};
     ///
     /// let runtime = Runtime::builder().workers(1).build()?;
-    /// let loops = std::sync::atomic::AtomicU32::new(0);
     /// runtime.run(|| {
     ///     nursery(|n| {
     ///         n.spawn(|| nursery_with(NurseryOptions::new().name("small").weight(1), |n| n.spawn(|| yield_now()).join()));
