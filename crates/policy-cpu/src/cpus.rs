@@ -2,6 +2,7 @@
 //!
 //! Room: values.
 
+use core::array;
 use core::fmt;
 
 /// The most CPUs of a machine.
@@ -63,6 +64,12 @@ impl CpuSet {
         cpu < CPUS_MAX && self.0[(cpu / 64) as usize] & 1 << (cpu % 64) != 0
     }
 
+    /// Whether it has a CPU other than this one.
+    pub(crate) fn has_others_than(mut self, cpu: u32) -> bool {
+        self.set(cpu, false);
+        !self.is_empty()
+    }
+
     /// How many it has.
     pub fn len(&self) -> u32 {
         self.0.iter().map(|word| word.count_ones()).sum()
@@ -70,43 +77,44 @@ impl CpuSet {
 
     /// Whether it has none.
     pub fn is_empty(&self) -> bool {
-        self.0 == CpuSet::NONE.0
+        let [a, b, c, d] = self.0;
+        a | b | c | d == 0
     }
 
     /// What is in both.
     #[must_use]
-    pub fn and(mut self, other: CpuSet) -> CpuSet {
-        self.0.iter_mut().zip(other.0).for_each(|(word, other)| *word &= other);
-        self
+    pub fn and(self, other: CpuSet) -> CpuSet {
+        CpuSet(array::from_fn(|word| self.0[word] & other.0[word]))
     }
 
     /// What is in either.
     #[must_use]
-    pub fn or(mut self, other: CpuSet) -> CpuSet {
-        self.0.iter_mut().zip(other.0).for_each(|(word, other)| *word |= other);
-        self
+    pub fn or(self, other: CpuSet) -> CpuSet {
+        CpuSet(array::from_fn(|word| self.0[word] | other.0[word]))
     }
 
     /// What is in this one alone.
     #[must_use]
-    pub fn without(mut self, other: CpuSet) -> CpuSet {
-        self.0.iter_mut().zip(other.0).for_each(|(word, other)| *word &= !other);
-        self
+    pub fn without(self, other: CpuSet) -> CpuSet {
+        CpuSet(array::from_fn(|word| self.0[word] & !other.0[word]))
     }
 
     /// The CPUs, in order.
     pub fn iter(&self) -> impl Iterator<Item = u32> + use<> {
-        let (mut words, mut at) = (self.0, 0);
+        let words = self.0;
+        let last = words.iter().rposition(|&word| word != 0).unwrap_or(0);
+        let (mut at, mut bits) = (0, words[0]);
         core::iter::from_fn(move || {
-            while let Some(bits) = words.get_mut(at) {
-                if *bits != 0 {
-                    let low = bits.trailing_zeros();
-                    *bits &= *bits - 1;
-                    return Some(at as u32 * 64 + low);
+            while bits == 0 {
+                if at >= last {
+                    return None;
                 }
                 at += 1;
+                bits = words[at];
             }
-            None
+            let low = bits.trailing_zeros();
+            bits &= bits - 1;
+            Some(at as u32 * 64 + low)
         })
     }
 }
@@ -169,5 +177,9 @@ mod tests {
         let next: std::vec::Vec<_> = [0, 3, 4, 71, 201, 255].map(|from| some.next_from(from).unwrap()).into();
         assert_eq!(next, [3, 3, 70, 200, 3, 3]);
         assert_eq!(CpuSet::NONE.next_from(9), None);
+        assert_eq!(some.iter().collect::<std::vec::Vec<_>>(), [3, 70, 200]);
+        assert_eq!(CpuSet::ALL.iter().collect::<CpuSet>(), CpuSet::ALL);
+        assert_eq!(CpuSet::NONE.iter().next(), None);
+        assert!(some.has_others_than(3) && CpuSet::one(200).has_others_than(3) && !CpuSet::one(3).has_others_than(3));
     }
 }

@@ -22,9 +22,11 @@
 //!
 //! Picks are checked against a reference that is written from the definition and looks at every entity: `picks_are_those_of_the_definition`.
 
+use crate::node::NONE;
 use crate::policy::{Policy, QUANTUM};
+use crate::pool::Pool;
 use crate::time::{Nanos, VirtualTime, Weight};
-use crate::tree::{Hint, Pool, Tree};
+use crate::tree::{Hint, Tree};
 
 /// A debt of virtual time is kept up to this: half an hour of a normal entity. More than that is an error of the caller's clock.
 const DEBT_MAX: i64 = 1 << 51;
@@ -116,7 +118,7 @@ pub(crate) struct FairCore {
     weight: u64,
     /// `2^64 / weight`, rounded down.
     inverse: u64,
-    /// The entity that runs. It is in the tree, hidden.
+    /// The entity that runs. It is in the tree, with the key it was picked by.
     current: Option<u32>,
     /// Where it was when it was picked.
     hint: Hint,
@@ -171,19 +173,24 @@ impl FairCore {
 
     /// The weighted mean of all runtimes, rounded down.
     pub(crate) fn virtual_time(&self) -> VirtualTime {
+        self.base.plus(self.mean())
+    }
+
+    /// The mean of all runtimes, from `base` on, rounded down.
+    fn mean(&self) -> i64 {
         if self.weight == 0 {
-            return self.base;
+            return 0;
         }
-        // The usual case by a multiplication: a division takes as long as half of a pick.
-        let mean = match u64::try_from(self.sum) {
-            Ok(sum) if sum <= i64::MAX as u64 => {
-                // At most one too small: `inverse` is at most one too small, and `sum` below 2^63.
-                let low = ((u128::from(sum) * u128::from(self.inverse)) >> 64) as u64;
-                (low + u64::from(sum - low * self.weight >= self.weight)) as i64
-            }
-            _ => self.sum.div_euclid(i128::from(self.weight)) as i64,
+        let Ok(sum) = i64::try_from(self.sum) else {
+            return self.sum.div_euclid(i128::from(self.weight)) as i64;
         };
-        self.base.plus(mean)
+        // The usual case by a multiplication: a division takes as long as half of a pick. For a negative sum `!(!sum / weight)` is rounded down.
+        let sign = sum >> 63;
+        let size = (sum ^ sign) as u64;
+        // At most one too small: `inverse` is at most one too small, and `size` below 2^63.
+        let low = ((u128::from(size) * u128::from(self.inverse)) >> 64) as u64;
+        let quotient = low + u64::from(size - low * self.weight >= self.weight);
+        quotient as i64 ^ sign
     }
 
     /// What an entity of this queue is owed, in virtual time: positive if it got less than its share.
@@ -217,10 +224,7 @@ impl FairCore {
         self.rebase(now);
         state.runtime = match self.policy {
             Policy::Eevdf if self.weight == 0 => now, // the mean of one is itself
-            Policy::Eevdf => {
-                let (lag, weight) = (i128::from(state.lag), i128::from(state.weight.get()));
-                now.plus(-((lag * (i128::from(self.weight) + weight) / i128::from(self.weight)) as i64))
-            }
+            Policy::Eevdf => now.plus(-self.stretched(state)),
             Policy::Wfq => self.floor.plus(-state.lag),
             Policy::RoundRobin => now,
         };
@@ -236,6 +240,15 @@ impl FairCore {
         self.count_in(state);
         let (key, gate) = self.key(state);
         self.tree.insert(pool, entity, key, gate);
+    }
+
+    /// What the lag of an entity that joins has to be, so that it is what it was when it is in.
+    fn stretched(&self, state: &FairState) -> i64 {
+        let more = match (state.lag.checked_mul(i64::from(state.weight.get())), i64::try_from(self.weight)) {
+            (Some(product), Ok(weight)) => product / weight,
+            _ => (i128::from(state.lag) * i128::from(state.weight.get()) / i128::from(self.weight)) as i64,
+        };
+        state.lag + more
     }
 
     /// What an entity waits by: its key, and its gate.
@@ -254,10 +267,11 @@ impl FairCore {
 
     /// Removes an entity that blocks, ends or moves, whether it runs or waits. Its lag goes with it. Returns whether it was in.
     pub(crate) fn leave(&mut self, pool: &mut Pool, entity: u32, state: &mut FairState) -> bool {
-        if !self.tree.remove(pool, entity) {
+        let is_current = self.current == Some(entity);
+        if !self.tree.remove(pool, entity, if is_current { self.hint } else { Hint::NONE }) {
             return false;
         }
-        if self.current == Some(entity) {
+        if is_current {
             self.current = None;
         }
         state.lag = match self.policy {
@@ -280,11 +294,13 @@ impl FairCore {
     pub(crate) fn pick(&mut self, pool: &mut Pool) -> Option<u32> {
         assert!(self.current.is_none(), "an entity runs; put it back or let it leave");
         let now = self.virtual_time();
-        self.rebase(now);
+        if i64::try_from(self.sum).is_err() {
+            self.rebase(now);
+        }
         if self.policy != Policy::Eevdf {
             self.floor = self.tree.first_deadline(pool).unwrap_or(self.floor);
         }
-        let picked = self.tree.hide_first_within(pool, self.policy.limit(now));
+        let picked = self.tree.first_within(pool, self.policy.limit(now));
         // At least one entity is at or behind the mean.
         debug_assert!(picked.is_some() || self.tree.len() == 0, "no entity of {} is eligible", self.tree.len());
         let (entity, hint) = picked?;
@@ -293,10 +309,9 @@ impl FairCore {
     }
 
     /// Lets an entity that just joined run at once, without being picked. No entity may be running.
-    pub(crate) fn run_next(&mut self, pool: &mut Pool, entity: u32) {
+    pub(crate) fn run_next(&mut self, entity: u32) {
         assert!(self.current.is_none(), "an entity runs; put it back or let it leave");
-        self.hint = self.tree.hide(pool, entity, self.policy.limit(self.virtual_time()));
-        self.current = Some(entity);
+        (self.current, self.hint) = (Some(entity), Hint::NONE);
     }
 
     /// Which entity [`pick`](Self::pick) would choose, if the one that runs were not here.
@@ -304,7 +319,8 @@ impl FairCore {
         if self.waiting() == 0 {
             return None;
         }
-        self.tree.first_within(pool, self.policy.limit(self.virtual_time()))
+        let limit = self.policy.limit(self.virtual_time());
+        self.tree.first_within_but(pool, limit, self.current.unwrap_or(NONE))
     }
 
     /// Charges the entity that runs. Returns whether its slice is served, and it asked for the next.
@@ -332,10 +348,10 @@ impl FairCore {
     pub(crate) fn charge_elsewhere(&mut self, pool: &mut Pool, entity: u32, state: &mut FairState, ran: Nanos) {
         if self.current == Some(entity) {
             self.charge(state, ran);
-        } else if self.tree.remove(pool, entity) {
+        } else if pool.contains(entity) {
             self.advance(state, ran);
-            let (key, gate) = self.key(state);
-            self.tree.insert(pool, entity, key, gate);
+            let key = self.key(state);
+            self.tree.replace(pool, entity, key, Hint::NONE);
         }
     }
 
@@ -343,7 +359,7 @@ impl FairCore {
     pub(crate) fn put_back(&mut self, pool: &mut Pool, state: &FairState) {
         let entity = self.current.take().expect("an entity runs");
         let key = self.key(state);
-        self.tree.show(pool, entity, key, &self.hint);
+        self.tree.replace(pool, entity, key, self.hint);
     }
 
     /// Whether an entity that just joined should run instead of the one that runs.
@@ -367,7 +383,7 @@ impl FairCore {
         if was_in {
             self.join(pool, entity, state);
             if is_current {
-                self.run_next(pool, entity);
+                self.run_next(entity);
             }
         }
     }

@@ -53,6 +53,7 @@ mod ids;
 mod lease;
 mod node;
 mod policy;
+mod pool;
 mod queue;
 mod refills;
 mod scheduler;

@@ -6,8 +6,8 @@
 
 use crate::fair::{FairCore, FairState};
 use crate::policy::Policy;
+use crate::pool::Pool;
 use crate::time::{Nanos, VirtualTime, Weight};
-use crate::tree::Pool;
 
 /// The runnable entities of one CPU, and which of them runs.
 #[derive(Clone)]

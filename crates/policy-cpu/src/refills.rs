@@ -88,7 +88,12 @@ impl Refills {
 
     /// Charges what was used. More than is available is taken from later refills, which come later by that.
     pub fn charge(&mut self, used: Nanos) {
-        let mut left = used;
+        // A whole budget moves every refill by a period. At once, however many: a small budget may be overrun by very much.
+        let (rounds, mut left) = (used / self.budget, used % self.budget);
+        if rounds > 0 {
+            let later = rounds.saturating_mul(self.period);
+            self.list[..self.len].iter_mut().for_each(|refill| refill.at = refill.at.saturating_add(later));
+        }
         while left > 0 {
             let first = self.list[0];
             let part = first.amount.min(left);
@@ -180,6 +185,19 @@ mod tests {
         let mut refills = Refills::new(4, 10, 0);
         refills.charge(6);
         assert_eq!(refills.list(), [Refill { at: 10, amount: 2 }, Refill { at: 20, amount: 2 }]);
+    }
+
+    #[test]
+    fn an_overrun_of_many_budgets_moves_all_refills_in_a_few_steps() {
+        let mut refills = Refills::new(4, 10, 100);
+        refills.charge(1);
+        refills.charge(4 * 5 + 2);
+        assert_eq!(refills.list(), [Refill { at: 150, amount: 1 }, Refill { at: 160, amount: 3 }]);
+        let mut smallest = Refills::new(1, 1_000, 0);
+        smallest.charge(1_000_000_000_000); // one by one this would take an hour
+        assert_eq!(smallest.list(), [Refill { at: 1_000_000_000_000_000, amount: 1 }]);
+        smallest.charge(Nanos::MAX);
+        assert_eq!(smallest.next_at(), Nanos::MAX);
     }
 
     #[test]

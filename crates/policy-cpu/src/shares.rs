@@ -28,8 +28,8 @@ use core::fmt;
 
 use crate::fair::{FairCore, FairState};
 use crate::policy::Policy;
+use crate::pool::Pool;
 use crate::time::{Nanos, Weight};
-use crate::tree::Pool;
 
 /// The most levels of groups, the root included.
 pub const DEPTH_MAX: u32 = 8;
@@ -70,10 +70,31 @@ struct Group {
     /// Its own work, in the queue of itself.
     own: FairState,
     parent: GroupIndex,
+    /// The groups inside it are a list; the root, which is inside none, ends it.
+    first_inside: GroupIndex,
+    next: GroupIndex,
+    previous: GroupIndex,
     level: u32,
     is_used: bool,
     /// Its own work is runnable.
     is_awake: bool,
+}
+
+impl Group {
+    const fn new(parent: GroupIndex, level: u32, state: FairState, own: FairState) -> Self {
+        Group {
+            inside: FairCore::new(Policy::Eevdf),
+            state,
+            own,
+            parent,
+            first_inside: ShareTree::ROOT,
+            next: ShareTree::ROOT,
+            previous: ShareTree::ROOT,
+            level,
+            is_used: false,
+            is_awake: false,
+        }
+    }
 }
 
 /// The groups of one CPU, and which of them runs.
@@ -101,15 +122,8 @@ impl ShareTree {
     /// [`grow`](Self::grow) alone.
     pub fn with_capacity(groups: u32, slice: Nanos) -> Self {
         let limit = groups.max(1);
-        let unused = Group {
-            inside: FairCore::new(Policy::Eevdf),
-            state: FairState::new(Weight::NORMAL, slice),
-            own: FairState::new(Weight::NORMAL, slice),
-            parent: Self::ROOT,
-            level: 0,
-            is_used: false,
-            is_awake: false,
-        };
+        let normal = FairState::new(Weight::NORMAL, slice);
+        let unused = Group::new(Self::ROOT, 0, normal, normal);
         let mut groups = Vec::with_capacity(limit as usize);
         groups.resize(limit as usize, unused);
         groups[0].is_used = true;
@@ -125,15 +139,7 @@ impl ShareTree {
     pub fn grow(&mut self, groups: u32) {
         if groups > self.capacity() {
             self.pool.grow(2 * groups, groups);
-            let unused = Group {
-                inside: FairCore::new(Policy::Eevdf),
-                state: self.groups[0].state,
-                own: self.groups[0].own,
-                parent: Self::ROOT,
-                level: 0,
-                is_used: false,
-                is_awake: false,
-            };
+            let unused = Group::new(Self::ROOT, 0, self.groups[0].state, self.groups[0].own);
             self.groups.resize(groups as usize, unused);
         }
     }
@@ -156,15 +162,12 @@ impl ShareTree {
         }
         assert!(!self.groups[group as usize].is_used, "group {group} is there already");
         assert!(self.groups[parent as usize].is_used, "group {parent} is not there");
-        self.groups[group as usize] = Group {
-            inside: FairCore::new(Policy::Eevdf),
-            state: FairState::new(weight, slice),
-            own: FairState::new(Weight::NORMAL, slice),
-            parent,
-            level,
-            is_used: true,
-            is_awake: false,
-        };
+        let next = core::mem::replace(&mut self.groups[parent as usize].first_inside, group);
+        if next != Self::ROOT {
+            self.groups[next as usize].previous = group;
+        }
+        let added = Group::new(parent, level, FairState::new(weight, slice), FairState::new(Weight::NORMAL, slice));
+        self.groups[group as usize] = Group { next, is_used: true, ..added };
         Ok(())
     }
 
@@ -173,15 +176,22 @@ impl ShareTree {
         self.groups.get(group as usize).is_some_and(|group| group.is_used)
     }
 
-    /// Removes a group and those inside it. Looks at every group.
+    /// Removes a group and those inside it.
     pub fn remove(&mut self, group: GroupIndex) {
         assert!(group != Self::ROOT, "the root stays");
-        for child in 1..self.capacity() {
-            if self.contains(child) && self.groups[child as usize].parent == group {
-                self.remove(child); // as deep as groups are
-            }
+        while self.groups[group as usize].first_inside != Self::ROOT {
+            self.remove(self.groups[group as usize].first_inside); // as deep as groups are
         }
         self.sleep(group);
+        let Group { parent, next, previous, .. } = self.groups[group as usize];
+        if previous == Self::ROOT {
+            self.groups[parent as usize].first_inside = next;
+        } else {
+            self.groups[previous as usize].next = next;
+        }
+        if next != Self::ROOT {
+            self.groups[next as usize].previous = previous;
+        }
         let gone = &mut self.groups[group as usize];
         debug_assert!(gone.inside.is_empty(), "a group was removed with something runnable inside");
         gone.is_used = false;
@@ -480,6 +490,8 @@ mod tests {
                 }
                 if below(20) == 0 && group != 0 && tree.contains(group) {
                     tree.remove(group);
+                    let is_inside = |child: u32| tree.contains(child) && tree.groups[child as usize].parent == group;
+                    assert!((1..tree.capacity()).all(|child| !is_inside(child)), "seed {seed}: it left some behind");
                 }
             }
         }

@@ -4,7 +4,7 @@
 //!
 //! Whatever may happen has a *slot*: the timer of a CPU, an interrupt that is on its way to it, the wake of a thread that sleeps, the next request of a ring. A slot
 //! has at most one time. The earliest is found by a tournament: a complete binary tree in which each node is the smaller of two, so setting a slot changes one path and
-//! takes no branch. Nothing in it is ever out of date.
+//! takes no branch. Nothing in it is ever out of date. It is as large as the slots that were ever set need.
 //!
 //! *Rejected:* a heap of events. Every interrupt leaves a timer behind in it that is no longer true, and comparing entries is half the time of a simulation.
 //!
@@ -35,9 +35,8 @@ pub(crate) enum Event {
 
 /// See the head of the file.
 pub(crate) struct Events {
-    /// The root is the first; the children of `i` are `2i` and `2i + 1`.
+    /// The root is the first; the children of `i` are `2i` and `2i + 1`. Twice as many as there are leaves, which are a power of two.
     nodes: Vec<u64>,
-    leaves: usize,
     cpus: u32,
     rings: u32,
 }
@@ -47,11 +46,10 @@ impl Events {
     pub(crate) fn new(cpus: u32, rings: u32, threads: u32) -> Self {
         let slots = 2 * cpus as usize + rings as usize + threads as usize;
         assert!(slots <= SLOTS_MAX, "{slots} CPUs, rings and threads to simulate; the limit is {SLOTS_MAX}");
-        let leaves = slots.next_power_of_two().max(2);
-        Events { nodes: vec![u64::MAX; 2 * leaves], leaves, cpus, rings }
+        Events { nodes: vec![u64::MAX; 4], cpus, rings }
     }
 
-    fn slot(&self, event: Event) -> u32 {
+    const fn slot(&self, event: Event) -> u32 {
         match event {
             Event::Interrupt { cpu } => cpu,
             Event::Timer { cpu } => self.cpus + cpu,
@@ -60,7 +58,7 @@ impl Events {
         }
     }
 
-    fn event(&self, slot: u32) -> Event {
+    const fn event(&self, slot: u32) -> Event {
         match slot {
             cpu if cpu < self.cpus => Event::Interrupt { cpu },
             slot if slot < 2 * self.cpus => Event::Timer { cpu: slot - self.cpus },
@@ -70,19 +68,36 @@ impl Events {
     }
 
     fn put(&mut self, slot: u32, word: u64) {
-        let mut at = self.leaves + slot as usize;
-        self.nodes[at] = word;
+        if slot as usize >= self.nodes.len() / 2 {
+            self.grow(slot as usize + 1);
+        }
+        let nodes = &mut self.nodes[..];
+        let mask = nodes.len() - 1; // tells the compiler that no index is too large
+        let mut at = nodes.len() / 2 + slot as usize;
+        nodes[at & mask] = word;
+        // To the top, also where nothing changes any more: how far that is cannot be predicted.
+        let mut least = word;
         while at > 1 {
-            let least = self.nodes[at].min(self.nodes[at ^ 1]);
+            least = least.min(nodes[(at ^ 1) & mask]);
             at /= 2;
-            if self.nodes[at] == least {
-                return;
-            }
-            self.nodes[at] = least;
+            nodes[at & mask] = least;
+        }
+    }
+
+    /// Makes room for so many slots.
+    #[cold]
+    fn grow(&mut self, slots: usize) {
+        let old = std::mem::take(&mut self.nodes);
+        let leaves = slots.next_power_of_two();
+        self.nodes = vec![u64::MAX; 2 * leaves];
+        self.nodes[leaves..leaves + old.len() / 2].copy_from_slice(&old[old.len() / 2..]);
+        for at in (1..leaves).rev() {
+            self.nodes[at] = self.nodes[2 * at].min(self.nodes[2 * at + 1]);
         }
     }
 
     /// Sets when something happens, instead of what was set before.
+    #[inline]
     pub(crate) fn set(&mut self, at: Nanos, event: Event) {
         assert!(at < TIME_MAX, "a simulation of more than 78 hours");
         let slot = self.slot(event);

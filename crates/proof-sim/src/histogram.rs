@@ -48,6 +48,11 @@ impl Histogram {
         self.count
     }
 
+    /// How many are not longer than this; those that are at most a thirtieth longer may be among them.
+    pub fn count_up_to(&self, time: Nanos) -> u64 {
+        self.buckets.iter().take(bucket(time) + 1).map(|&count| u64::from(count)).sum()
+    }
+
     /// The longest.
     pub fn max(&self) -> Nanos {
         self.max
@@ -106,6 +111,8 @@ mod tests {
         }
         assert_eq!((histogram.count(), histogram.max(), histogram.mean()), (1000, 1_000_000, 500_500));
         assert_eq!(Histogram::default().per_mille(990), 0);
+        assert_eq!([0, 999, 1_000, 999_999_999].map(|time| histogram.count_up_to(time)), [0, 1, 1, 1000]);
+        assert!((500..=517).contains(&histogram.count_up_to(500_000)));
         let mut two = Histogram::default();
         two.add(2_000_000);
         two.merge(&histogram);

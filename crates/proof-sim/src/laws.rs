@@ -81,36 +81,44 @@ impl Laws {
         scheduler: &Scheduler,
         now: Nanos,
         touched: &CpuSet,
-        is_interrupted: impl Fn(u32) -> bool,
+        interrupted: &CpuSet,
     ) -> Result<(), String> {
         self.since += 1;
-        if self.since >= self.interval {
+        let is_due = self.since >= self.interval;
+        if is_due {
             self.since = 0;
-            self.check_all(scheduler, &is_interrupted)?;
-            return self.check_work_is_conserved(scheduler, now, &scheduler.machine(), &is_interrupted);
-        } else {
-            for cpu in touched.iter() {
-                let Some(id) = scheduler.current(cpu) else { continue };
-                let Ok(thread) = scheduler.thread(id) else {
-                    return Err(format!("CPU {cpu} runs {id:?}, which has ended"));
-                };
-                if !matches!(thread.location(), Location::Running { cpu: on, .. } if on == cpu) {
-                    return Err(format!("CPU {cpu} runs {id:?}, which is {:?}", thread.location()));
-                }
-                self.check_thread(scheduler, id, thread, &is_interrupted)?;
+            self.check_all(scheduler, interrupted)?;
+        }
+        let touched = if is_due { &scheduler.machine() } else { touched };
+        let mut free = CpuSet::NONE;
+        for cpu in touched.iter() {
+            let Some(id) = scheduler.current(cpu) else {
+                free.insert(cpu);
+                continue;
+            };
+            let Ok(thread) = scheduler.thread(id) else {
+                return Err(format!("CPU {cpu} runs {id:?}, which has ended"));
+            };
+            match thread.location() {
+                Location::Running { cpu: on, class } if on == cpu => free.set(cpu, class == Class::Idle),
+                elsewhere => return Err(format!("CPU {cpu} runs {id:?}, which is {elsewhere:?}")),
+            }
+            if !is_due {
+                self.check_thread(scheduler, id, thread, interrupted)?;
             }
         }
-        self.check_work_is_conserved(scheduler, now, touched, &is_interrupted)
+        self.check_work_is_conserved(scheduler, now, (touched, &free), interrupted)
     }
 
-    fn check_all(&mut self, scheduler: &Scheduler, is_interrupted: &impl Fn(u32) -> bool) -> Result<(), String> {
+    #[inline(never)]
+    fn check_all(&mut self, scheduler: &Scheduler, interrupted: &CpuSet) -> Result<(), String> {
         let mut queued = std::mem::take(&mut self.queued);
         queued.fill([0; 3]);
         for (id, thread) in scheduler.threads() {
             if let Location::Queued { cpu, class } = thread.location() {
                 queued[cpu as usize][rank(class)] += 1;
             }
-            self.check_thread(scheduler, id, thread, is_interrupted)?;
+            self.check_thread(scheduler, id, thread, interrupted)?;
         }
         for (cpu, counted) in queued.iter().enumerate() {
             let waiting = scheduler.waiting(cpu as u32);
@@ -129,20 +137,20 @@ impl Laws {
         scheduler: &Scheduler,
         id: ThreadId,
         thread: &Thread,
-        is_interrupted: &impl Fn(u32) -> bool,
+        interrupted: &CpuSet,
     ) -> Result<(), String> {
         if let Location::Running { cpu, class } = thread.location() {
             if scheduler.current(cpu) != Some(id) {
                 return Err(format!("{id:?} runs on CPU {cpu}, which runs {:?}", scheduler.current(cpu)));
             }
             // Its context had time when it was chosen; what is left by now is for the timer.
-            if class == Class::Reserved && !scheduler.has_authority(id) && !is_interrupted(cpu) {
+            if class == Class::Reserved && !scheduler.has_authority(id) && !interrupted.contains(cpu) {
                 return Err(format!("{id:?} runs on CPU {cpu} without authority"));
             }
         }
         // Only this policy promises that.
         if scheduler.policy() == Policy::Eevdf
-            && let Ok(Some(lag)) = scheduler.lag_ns(id)
+            && let Some(lag) = scheduler.lag_ns_of(thread)
             && lag.abs() > LAG_MAX
         {
             return Err(format!("{id:?} has a lag of {lag} ns, more than {LAG_MAX}"));
@@ -155,45 +163,51 @@ impl Laws {
         Ok(())
     }
 
-    /// No CPU idles for long while a thread waits that could run there.
+    /// No CPU idles for long while a thread waits that could run there. `free` are those of the touched CPUs that run nothing, or a thread of the idle class.
     fn check_work_is_conserved(
         &mut self,
         scheduler: &Scheduler,
         now: Nanos,
-        touched: &CpuSet,
-        is_interrupted: &impl Fn(u32) -> bool,
+        (touched, free): (&CpuSet, &CpuSet),
+        interrupted: &CpuSet,
     ) -> Result<(), String> {
         let crowded = scheduler.crowded_cpus();
         // A CPU that idles although threads wait for itself, too.
-        let is_free = |cpu: u32| {
-            let current = scheduler.current(cpu).and_then(|id| scheduler.thread(id).ok());
-            matches!(current.map(Thread::location), None | Some(Location::Running { class: Class::Idle, .. }))
-        };
-        let candidates = self.stuck.or(*touched).and(crowded);
-        self.stuck = CpuSet::NONE;
-        if candidates.is_empty() && (scheduler.idle_cpus().is_empty() || crowded.is_empty()) {
-            self.missed.clear();
-            return Ok(());
-        }
-        candidates.iter().filter(|&cpu| is_free(cpu)).for_each(|cpu| self.stuck.insert(cpu));
-        let idle = scheduler.idle_cpus().or(self.stuck);
+        let before = self.stuck.without(*touched);
+        self.stuck = free.and(crowded);
+        before.and(crowded).iter().filter(|&cpu| is_free(scheduler, cpu)).for_each(|cpu| self.stuck.insert(cpu));
+        // One that is interrupted is about to look.
+        let idle = scheduler.idle_cpus().or(self.stuck).without(*interrupted);
+        let crowded = crowded.without(*interrupted);
         if idle.is_empty() || crowded.is_empty() {
             self.missed.clear();
             return Ok(());
         }
-        if self.missed.is_empty() && idle.and(*touched).is_empty() && crowded.and(*touched).is_empty() {
-            return Ok(());
-        }
         // Such a pair comes to be only by an event that touches one of the two. Those that were there before are looked at again.
         let fresh = idle.and(*touched);
+        if self.missed.is_empty() && fresh.is_empty() && crowded.and(*touched).is_empty() {
+            return Ok(());
+        }
         let known: CpuSet = self.missed.iter().map(|missed| missed.cpu).collect();
         let looked_at = if fresh.is_empty() { crowded.and(known.or(*touched)) } else { crowded };
+        self.check_pairs(scheduler, now, touched, (idle, looked_at))
+    }
+
+    /// No CPU of the first set idles for long while a thread waits for one of the second that could run there. Few events come to this.
+    #[cold]
+    fn check_pairs(
+        &mut self,
+        scheduler: &Scheduler,
+        now: Nanos,
+        touched: &CpuSet,
+        (idle, crowded): (CpuSet, CpuSet),
+    ) -> Result<(), String> {
         std::mem::swap(&mut self.missed, &mut self.missed_before);
         self.missed.clear();
-        for cpu in looked_at.iter().filter(|&cpu| !is_interrupted(cpu)) {
+        for cpu in crowded.iter() {
             let Some(id) = scheduler.first_waiting(cpu) else { continue };
             let before = |idle: u32| self.missed_before.iter().find(|missed| (missed.idle, missed.id) == (idle, id));
-            for idle in idle.iter().filter(|&idle| !is_interrupted(idle)) {
+            for idle in idle.iter() {
                 let known = before(idle);
                 let is_new = touched.contains(cpu) || touched.contains(idle);
                 if (!is_new && known.is_none()) || !scheduler.allows(id, idle) {
@@ -208,6 +222,12 @@ impl Laws {
         }
         Ok(())
     }
+}
+
+/// Whether a CPU runs nothing, or a thread of the idle class.
+fn is_free(scheduler: &Scheduler, cpu: u32) -> bool {
+    let current = scheduler.current(cpu).and_then(|id| scheduler.thread(id).ok());
+    matches!(current.map(Thread::location), None | Some(Location::Running { class: Class::Idle, .. }))
 }
 
 fn rank(class: Class) -> usize {

@@ -19,13 +19,6 @@ use crate::timeline::Recorder;
 /// Rings that a machine may have.
 pub(crate) const RINGS_MAX: u32 = 64;
 
-pub(crate) struct Cpu {
-    /// Since when its thread computes.
-    pub(crate) since: Nanos,
-    /// An interrupt is on its way.
-    pub(crate) is_interrupted: bool,
-}
-
 /// A simulated machine. Built, filled with threads, and run.
 pub struct Machine {
     pub(crate) scheduler: Scheduler,
@@ -33,7 +26,10 @@ pub struct Machine {
     pub(crate) contexts: Vec<(String, ContextId)>,
     pub(crate) threads: Vec<Simulated>,
     pub(crate) rings: Vec<Ring>,
-    pub(crate) cpus: Vec<Cpu>,
+    /// By CPU: since when its thread computes.
+    pub(crate) since: Vec<Nanos>,
+    /// CPUs to which an interrupt is on its way.
+    interrupted: CpuSet,
     pub(crate) events: Events,
     pub(crate) now: Nanos,
     seed: u64,
@@ -71,7 +67,8 @@ impl Machine {
             contexts: Vec::new(),
             threads: Vec::new(),
             rings: Vec::new(),
-            cpus: (0..capacity.cpus).map(|_| Cpu { since: 0, is_interrupted: false }).collect(),
+            since: vec![0; capacity.cpus as usize],
+            interrupted: CpuSet::NONE,
             events: Events::new(capacity.cpus, RINGS_MAX, capacity.threads),
             now: 0,
             seed,
@@ -110,7 +107,7 @@ impl Machine {
 
     /// Notes which thread runs where within a window of time, for [`Report::spans`].
     pub fn record(&mut self, window: Range<Nanos>) -> &mut Self {
-        self.recorder = Some(Recorder::new(self.cpus.len(), window));
+        self.recorder = Some(Recorder::new(self.since.len(), window));
         self
     }
 
@@ -161,7 +158,8 @@ impl Machine {
     }
 
     pub(crate) fn interrupt(&mut self, cpu: u32) {
-        if !std::mem::replace(&mut self.cpus[cpu as usize].is_interrupted, true) {
+        if !self.interrupted.contains(cpu) {
+            self.interrupted.insert(cpu);
             self.events.set(self.now + self.interrupt_latency, Event::Interrupt { cpu });
         }
     }
@@ -188,7 +186,7 @@ impl Machine {
             self.check()?;
         }
         self.now = until;
-        for cpu in 0..self.cpus.len() as u32 {
+        for cpu in 0..self.since.len() as u32 {
             self.compute(cpu);
             self.go_on(cpu);
         }
@@ -205,8 +203,7 @@ impl Machine {
             return Err(self.break_law(law));
         }
         let Some(laws) = &mut self.laws else { return Ok(()) };
-        let is_interrupted = |cpu: u32| self.cpus[cpu as usize].is_interrupted;
-        laws.check(&self.scheduler, self.now, &touched, is_interrupted).map_err(|law| self.break_law(law))
+        laws.check(&self.scheduler, self.now, &touched, &self.interrupted).map_err(|law| self.break_law(law))
     }
 
     fn break_law(&self, law: String) -> Broken {
@@ -216,7 +213,7 @@ impl Machine {
     fn handle(&mut self, event: Event) {
         match event {
             Event::Interrupt { cpu } => {
-                self.cpus[cpu as usize].is_interrupted = false;
+                self.interrupted.set(cpu, false);
                 self.interrupts += 1;
                 self.compute(cpu);
                 self.go_on(cpu);
@@ -235,7 +232,7 @@ impl Machine {
         let thread = self.threads.iter().position(|thread| thread.name == name);
         let thread = thread.unwrap_or_else(|| panic!("no thread `{name}`"));
         self.stand_still();
-        let on = (0..self.cpus.len() as u32).find(|&cpu| self.scheduler.current(cpu) == Some(self.threads[thread].id));
+        let on = (0..self.since.len() as u32).find(|&cpu| self.scheduler.current(cpu) == Some(self.threads[thread].id));
         self.end(thread as u32);
         if let Some(cpu) = on {
             self.go_on(cpu);
@@ -256,7 +253,7 @@ impl Machine {
     /// Lets the scheduler end threads, and notes which.
     fn end_many(&mut self, ends: impl FnOnce(&mut Self) -> Result<Interrupt, policy_cpu::Stale>) {
         self.stand_still();
-        for cpu in 0..self.cpus.len() as u32 {
+        for cpu in 0..self.since.len() as u32 {
             let _ = self.scheduler.schedule(cpu, self.now); // charged up to now
         }
         let accounts: Vec<_> = self
@@ -275,14 +272,14 @@ impl Machine {
             }
         }
         self.send(interrupt);
-        for cpu in 0..self.cpus.len() as u32 {
+        for cpu in 0..self.since.len() as u32 {
             self.go_on(cpu);
         }
     }
 
     /// Counts what every thread computed up to now.
     fn stand_still(&mut self) {
-        for cpu in 0..self.cpus.len() as u32 {
+        for cpu in 0..self.since.len() as u32 {
             self.compute(cpu);
         }
     }

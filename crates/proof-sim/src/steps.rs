@@ -37,7 +37,7 @@ impl Machine {
 
     /// Counts what the thread of a CPU computed since it was last looked at.
     pub(crate) fn compute(&mut self, cpu: u32) {
-        let since = std::mem::replace(&mut self.cpus[cpu as usize].since, self.now);
+        let since = std::mem::replace(&mut self.since[cpu as usize], self.now);
         if let Some(current) = self.scheduler.current(cpu) {
             let state = &mut self.threads[self.by_index[current.index() as usize] as usize];
             state.left = state.left.saturating_sub(self.now - since);
@@ -82,7 +82,7 @@ impl Machine {
             (current, chosen) = (dispatch.thread, Some(dispatch.at_most));
         };
         let limit = chosen.flatten();
-        self.cpus[cpu as usize].since = self.now;
+        self.since[cpu as usize] = self.now;
         match (left, limit) {
             (None, None) => self.events.clear(Event::Timer { cpu }),
             (left, limit) => {
@@ -217,7 +217,7 @@ impl Machine {
             return;
         }
         let id = state.id;
-        for cpu in 0..self.cpus.len() as u32 {
+        for cpu in 0..self.since.len() as u32 {
             if self.scheduler.current(cpu) == Some(id) {
                 self.scheduler.block(cpu, self.now); // charged up to now
             }

@@ -168,7 +168,7 @@ impl Scheduler {
             class => {
                 join_fair(state, &mut self.pool, (cpu, class), id.index(), thread);
                 let queue = if class == Class::Fair { &mut state.fair } else { &mut state.idle };
-                queue.run_next(&mut self.pool, id.index());
+                queue.run_next(id.index());
             }
         }
         state.account.arrivals += u64::from(thread.last_cpu != cpu);

@@ -5,9 +5,10 @@
 use super::placement::BALANCE_INTERVAL;
 use super::{Cpu, Interrupt, Scheduler, key};
 use crate::context::{ContextId, Notice, Overrun};
+use crate::pool::Pool;
 use crate::thread::{Class, Location, Thread, ThreadId};
 use crate::time::{Nanos, VirtualTime};
-use crate::tree::Pool;
+use crate::tree::Hint;
 
 /// Refills that one call looks at. More are due only after a long time without calls; the timer then comes back at once.
 const REFILLS_AT_ONCE: u32 = 8;
@@ -206,10 +207,10 @@ impl Scheduler {
         let state = &mut self.cpus[cpu as usize];
         match thread.location {
             Location::Queued { class: Class::Reserved, .. } => {
-                state.reserved.remove(&mut self.pool, id.index());
+                state.reserved.remove(&mut self.pool, id.index(), Hint::NONE);
             }
             Location::Throttled { .. } => {
-                state.throttled.remove(&mut self.pool, id.index());
+                state.throttled.remove(&mut self.pool, id.index(), Hint::NONE);
             }
             Location::Queued { class: Class::Fair, .. } | Location::Running { class: Class::Fair, .. } => {
                 state.fair.leave(&mut self.pool, id.index(), &mut thread.fair);
@@ -298,7 +299,7 @@ impl Scheduler {
             if throttled.first_deadline(&self.pool).is_none_or(|due| key(now).is_before(due)) {
                 return;
             }
-            let index = throttled.first_within(&self.pool, VirtualTime(0)).expect("it has a first");
+            let (index, _) = throttled.first_within(&self.pool, VirtualTime(0)).expect("it has a first");
             let id = self.threads.id_at(index).expect("what is throttled exists");
             self.take_off(id, now, Location::Blocked);
             if let Some(context) = self.authority(id) {
@@ -313,27 +314,32 @@ impl Scheduler {
     /// For how long what runs here may run without being looked at.
     pub fn time_limit(&self, cpu: u32, now: Nanos) -> Option<Nanos> {
         let state = &self.cpus[cpu as usize];
-        let refill = state.throttled.first_deadline(&self.pool).map(|at| at.since(key(now)).max(0) as Nanos);
-        let own = state.current.and_then(|id| {
-            let thread = self.threads.get(id).ok()?;
-            match thread.location {
+        let mut limit = Nanos::MAX;
+        if let Some(refill) = state.throttled.first_deadline(&self.pool) {
+            limit = refill.since(key(now)).max(0) as Nanos;
+        }
+        if let Some(id) = state.current
+            && let Ok(thread) = self.threads.get(id)
+        {
+            let own = match thread.location {
                 Location::Running { class: Class::Reserved, .. } => {
-                    let context = self.authority(id)?;
-                    Some(self.contexts.get(context).ok()?.refills().available(now).max(1))
+                    let context = self.authority(id).and_then(|context| self.contexts.get(context).ok());
+                    context.map_or(Nanos::MAX, |context| context.refills().available(now).max(1))
                 }
-                Location::Running { class: Class::Fair, .. } => {
-                    (state.fair.waiting() > 0).then(|| thread.fair.left_of_slice().max(1))
+                Location::Running { class: Class::Fair, .. } if state.fair.waiting() > 0 => {
+                    thread.fair.left_of_slice().max(1)
                 }
-                Location::Running { class: Class::Idle, .. } => {
-                    (state.idle.waiting() > 0).then(|| thread.fair.left_of_slice().max(1))
+                Location::Running { class: Class::Idle, .. } if state.idle.waiting() > 0 => {
+                    thread.fair.left_of_slice().max(1)
                 }
-                _ => None,
-            }
-        });
-        let mut others = self.crowded;
-        others.set(cpu, false);
-        let balance = (!others.is_empty()).then(|| (state.balanced + BALANCE_INTERVAL).saturating_sub(now).max(1));
-        [refill, own, balance].into_iter().flatten().min()
+                _ => Nanos::MAX,
+            };
+            limit = limit.min(own);
+        }
+        if self.crowded.has_others_than(cpu) {
+            limit = limit.min((state.balanced + BALANCE_INTERVAL).saturating_sub(now).max(1));
+        }
+        (limit < Nanos::MAX).then_some(limit)
     }
 
     fn post_notice(&mut self, context: ContextId) {

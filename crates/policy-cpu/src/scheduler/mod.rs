@@ -33,9 +33,10 @@ use crate::fair::FairCore;
 use crate::ids::{Stale, Table};
 use crate::lease::{Lease, LeaseId};
 use crate::policy::Policy;
+use crate::pool::Pool;
 use crate::thread::{Class, Location, Process, ProcessId, Thread, ThreadId, ThreadSpec};
 use crate::time::{Nanos, VirtualTime, Weight};
-use crate::tree::{Pool, Tree};
+use crate::tree::Tree;
 
 pub use calls::{CALL_DEPTH_MAX, CallError, Handoff};
 pub use dispatch::Dispatch;
@@ -324,13 +325,17 @@ impl Scheduler {
 
     /// What a thread of the fair class is owed, in nanoseconds: positive if it got less than its share of its CPU.
     pub fn lag_ns(&self, id: ThreadId) -> Result<Option<i64>, Stale> {
-        let thread = self.threads.get(id)?;
-        Ok(match thread.location {
+        self.threads.get(id).map(|thread| self.lag_ns_of(thread))
+    }
+
+    /// The same, of a thread that was looked at.
+    pub fn lag_ns_of(&self, thread: &Thread) -> Option<i64> {
+        match thread.location {
             Location::Queued { cpu, class: Class::Fair } | Location::Running { cpu, class: Class::Fair } => {
                 Some(self.cpus[cpu as usize].fair.lag_ns(&thread.fair))
             }
             _ => None,
-        })
+        }
     }
 
     /// Takes the oldest notice that waits.

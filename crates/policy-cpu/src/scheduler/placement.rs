@@ -122,6 +122,9 @@ impl Scheduler {
         {
             allowed = allowed.and(context.spec().cpus);
         }
+        if self.leased.is_empty() {
+            return allowed;
+        }
         let mut foreign = self.leased;
         for (_, lease) in self.leases.iter().filter(|(_, lease)| lease.spec.owner == thread.process) {
             foreign = foreign.without(lease.spec.cpus);
@@ -190,7 +193,7 @@ impl Scheduler {
     /// The thread that waits on a CPU and would run next there; what other CPUs may take.
     pub fn first_waiting(&self, cpu: u32) -> Option<ThreadId> {
         let state = &self.cpus[cpu as usize];
-        let reserved = state.reserved.first_within(&self.pool, VirtualTime(0));
+        let reserved = state.reserved.first_within(&self.pool, VirtualTime(0)).map(|(index, _)| index);
         let index = reserved.or_else(|| state.fair.peek(&self.pool))?;
         self.threads.id_at(index)
     }
@@ -237,6 +240,20 @@ impl Scheduler {
                 }
     }
 
+    /// A few crowded CPUs, from the one behind this one on; not itself, which counts as one of them.
+    fn victims(&self, cpu: u32) -> impl Iterator<Item = u32> + use<> {
+        let crowded = self.crowded;
+        let (mut at, mut first) = (cpu, None);
+        (0..STEAL_LOOKS)
+            .map_while(move |_| {
+                let next = crowded.next_from(at + 1).filter(|&next| first != Some(next))?; // once round at most
+                first.get_or_insert(next);
+                at = next;
+                Some(next)
+            })
+            .filter(move |&victim| victim != cpu)
+    }
+
     /// From time to time: takes a thread of the most loaded of a few crowded CPUs, if both are nearer to each other then.
     pub(super) fn balance(&mut self, cpu: u32, now: Nanos) {
         if now.saturating_sub(self.cpus[cpu as usize].balanced) < BALANCE_INTERVAL {
@@ -245,12 +262,9 @@ impl Scheduler {
         self.cpus[cpu as usize].balanced = now;
         let own = self.cpus[cpu as usize].fair.weight();
         let mut best: Option<(ThreadId, u64)> = None;
-        let mut at = cpu;
-        for _ in 0..self.crowded.len().min(STEAL_LOOKS) {
-            let Some(victim) = self.crowded.next_from(at + 1) else { break };
-            at = victim;
+        for victim in self.victims(cpu) {
             let state = &self.cpus[victim as usize];
-            let Some(index) = state.fair.peek(&self.pool).filter(|_| victim != cpu) else { continue };
+            let Some(index) = state.fair.peek(&self.pool) else { continue };
             self.cpus[cpu as usize].account.steal_looks += 1;
             let id = self.threads.id_at(index).expect("what is queued exists");
             let weight = u64::from(self.threads.get(id).expect("seen above").fair.weight().get());
@@ -269,14 +283,7 @@ impl Scheduler {
     /// Takes the most overdue thread of a few crowded CPUs. Returns whether there was one.
     pub(super) fn steal(&mut self, cpu: u32, now: Nanos) -> bool {
         let mut best: Option<(ThreadId, (bool, i64))> = None;
-        let mut at = cpu;
-        let candidates = self.crowded.len().min(STEAL_LOOKS);
-        for _ in 0..candidates {
-            let Some(victim) = self.crowded.next_from(at + 1) else { break };
-            at = victim;
-            if victim == cpu {
-                continue;
-            }
+        for victim in self.victims(cpu) {
             self.cpus[cpu as usize].account.steal_looks += 1;
             let Some(id) = self.first_waiting(victim) else { continue };
             if !self.may_run_on(id, cpu) {

@@ -87,10 +87,10 @@ fn stretched(weight: i128, real: Nanos) -> i128 {
     i128::from(Weight::clamped(weight as u32).virtual_length(real))
 }
 
-/// One random history on both; panics where they differ.
-fn compare(seed: u64, steps: u32) {
+/// One random history of so many entities on both; panics where they differ.
+fn compare(seed: u64, steps: u32, counts: &[u64]) {
     let dice = Dice::new(seed);
-    let count = [1, 2, 3, 5, 8, 20, 60][dice.below(7) as usize];
+    let count = counts[dice.below(counts.len() as u64) as usize];
     // Near the wrap-around, too.
     let start = [0, u64::MAX - 1_000_000, 1 << 63, u64::MAX / 3][dice.below(4) as usize];
     let mut queue = FairQueue::with_capacity(count as u32).starting_at(VirtualTime::from_bits(start));
@@ -151,9 +151,10 @@ fn picks_are_those_of_the_definition() {
     // Each history is a few dozen steps; with all features of the optimiser ten times as many.
     let histories = if cfg!(debug_assertions) { 10_000 } else { 100_000 };
     for seed in 0..histories {
-        compare(seed, 60);
+        compare(seed, 60, &[1, 2, 3, 5, 8, 20, 60]);
     }
+    // Longer ones, in trees of two levels, too.
     for seed in 0..20 {
-        compare(1 << 32 | seed, 5_000);
+        compare(1 << 32 | seed, 5_000, &[5, 20, 60, 200, 500]);
     }
 }
