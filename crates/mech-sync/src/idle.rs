@@ -70,7 +70,14 @@ impl Idle {
     /// Work that any worker may take has been pushed.
     #[inline]
     pub fn published(&self) {
+        self.published_with(|| {});
+    }
+
+    /// The same; `enter` is called after the fence, and before a worker is notified. See `roster.rs`.
+    #[inline]
+    pub fn published_with(&self, enter: impl FnOnce()) {
         or_planted!(fence(SeqCst), "publish-without-fence" => ()); // pairs with the fence in `fall_asleep`
+        enter();
         let census = self.census.load(Relaxed);
         if census != 0 && census < SEARCHER {
             self.notify_if(|_| true);

@@ -28,14 +28,17 @@ use std::{
     time::Instant,
 };
 
-use crate::sync::{
-    Condvar, Mutex,
-    atomic::{
-        AtomicBool, AtomicPtr, AtomicU32,
-        Ordering::{Acquire, Relaxed, Release, SeqCst},
-        fence,
+use crate::{
+    sync::{
+        Condvar, Mutex,
+        atomic::{
+            AtomicBool, AtomicPtr, AtomicU32,
+            Ordering::{Acquire, Relaxed, Release, SeqCst},
+            fence,
+        },
+        lock, or_planted,
     },
-    lock, or_planted,
+    tally,
 };
 
 const AWAKE: u32 = 0;
@@ -169,6 +172,9 @@ impl<T: Linked> Inbox<T> {
     fn notify_sleeper(&self) {
         let waker = match &mut *lock(&self.notifier) {
             Notifier::Thread => {
+                if self.state.load(Relaxed) == SLEEPING {
+                    tally::count_signal(); // else another thread was quicker
+                }
                 self.state.store(AWAKE, Relaxed); // under the lock, so the sleeper sees it before it waits
                 self.notified.notify_one();
                 None

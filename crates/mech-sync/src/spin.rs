@@ -20,13 +20,16 @@
 
 use std::ops::{Deref, DerefMut};
 
-use crate::sync::{
-    Spin, UnsafeCell,
-    atomic::{
-        AtomicBool,
-        Ordering::{Acquire, Relaxed, Release},
+use crate::{
+    sync::{
+        Spin, UnsafeCell,
+        atomic::{
+            AtomicBool,
+            Ordering::{Acquire, Relaxed, Release},
+        },
+        or_planted,
     },
-    or_planted,
+    tally,
 };
 
 /// Data behind a spinning lock.
@@ -83,6 +86,7 @@ impl<T> SpinLock<T> {
 
     #[cold]
     fn lock_slowly(&self) {
+        tally::count_contended();
         let mut spin = Spin::default();
         loop {
             while self.held.load(Relaxed) {

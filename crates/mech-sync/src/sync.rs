@@ -9,7 +9,7 @@ pub(crate) use loom::{
 };
 #[cfg(not(loom))]
 pub(crate) use std::{
-    sync::{Arc, Condvar, Mutex, MutexGuard, atomic},
+    sync::{Arc, Condvar, Mutex, atomic},
     thread::yield_now,
 };
 
@@ -51,9 +51,13 @@ impl<T> std::ops::Deref for Padded<T> {
 
 /// Locks, also if a holder panicked: the data behind our locks is valid between any two of its
 /// writes, and a worker must not die of another's panic.
+#[cfg(loom)]
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
+
+#[cfg(not(loom))]
+pub(crate) use crate::tally::lock;
 
 /// Waits for another thread's next few instructions.
 ///

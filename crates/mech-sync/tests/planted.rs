@@ -31,6 +31,19 @@ const PLANTED: &[(&str, &str)] = &[
     ("second-look-ends-search", "idle::the_search_is_handed_on"),
     ("pass-on-to-none", "idle::a_worker_that_cannot_take_it_passes_the_search_on"),
     ("len-outside-lock", "injector::an_injected_item_is_not_overlooked"),
+    ("line-len-outside-lock", "line::an_item_of_a_line_is_taken_once"),
+    ("gate-let-go-early", "counts::what_is_behind_no_closed_gate_is_counted_exactly"),
+    ("counted-late", "counts::an_item_that_is_counted_is_taken_once"),
+    ("wait-without-look", "throttle::what_waits_for_a_refill_is_told"),
+    ("gates-open-late", "throttle::gates_are_open_when_the_throttle_is_off"),
+    ("holds-back-without-lock", "throttle::a_change_is_seen_by_what_begins_to_wait"),
+    ("take-off-without-fence", "roster::a_source_with_something_in_it_is_on_the_roster"),
+    ("take-off-without-look", "roster::a_source_with_something_in_it_is_on_the_roster"),
+    ("join-in-two-steps", "members::nothing_that_has_ended_is_joined"),
+    ("leave-relaxed", "members::the_last_to_leave_sees_what_the_others_did"),
+    ("last-outside-lock", "directories::a_flag_says_whether_there_is_anything"),
+    ("generation-after-entry", "directories::who_has_an_entry_knows_its_generation"),
+    ("key-goes-anyway", "directories::an_entry_is_found_by_its_key_while_it_has_members"),
     ("close-relaxed", "countdown::the_last_member_wakes_the_owner"),
     ("done-relaxed", "countdown::the_last_member_wakes_the_owner"),
     ("is-done-relaxed", "completion::a_result_is_read_once_and_freed_once"),
@@ -53,6 +66,8 @@ const PLANTED: &[(&str, &str)] = &[
     ("claim-next-relaxed", "batch_claim::everything_is_begun_or_taken_back_once"),
     ("stop-relaxed", "batch_claim::everything_is_begun_or_taken_back_once"),
     ("stop-in-two-steps", "batch_claim::everything_is_begun_or_taken_back_once"),
+    ("cycle-ends-unlocked", "cycle_watch::what_is_done_to_a_cycle_is_undone_after_it"),
+    ("cycle-without-number", "cycle_watch::a_later_cycle_is_not_caught"),
 ];
 
 #[test]

@@ -3,4 +3,5 @@
 
 mod deque;
 mod queues;
+mod tally;
 mod waking;

@@ -25,8 +25,9 @@ use loom::{
     thread,
 };
 use mech_sync::{
-    Arming, Awake, BatchClaim, Completion, Countdown, Deque, Finish, Idle, Inbox, Injector, Park, PermitCache, Ring,
-    SpinLock, Steal, Stealer, TIMEOUT, WaitToken, Waiter, Wake,
+    Arming, Awake, BatchClaim, Completion, Countdown, Counts, CycleWatch, Deque, Directory, Finish, Gates, Idle, Inbox,
+    Injector, Line, Listing, Members, Park, PermitCache, Ring, Roster, SpinLock, Steal, Stealer, TIMEOUT, Throttle,
+    WaitToken, Waiter, Wake, directory,
 };
 
 /// Checks `model` under every schedule with few preemptions: two, unless `LOOM_MAX_PREEMPTIONS` says otherwise.
@@ -137,3 +138,17 @@ mod permit_cache;
 mod arming;
 
 mod batch_claim;
+
+mod cycle_watch;
+
+mod line;
+
+mod counts;
+
+mod throttle;
+
+mod roster;
+
+mod members;
+
+mod directories;
