@@ -29,6 +29,7 @@
 //! | run a graph of heavy jobs within CPU, RAM and VRAM | [`jobs`] |
 //! | pass messages through a graph of nodes, with backpressure | [`flow`] |
 //! | keep things running that fail | [`actor::Supervisor`] |
+//! | run something in every period, on a CPU of its own | [`cpu::Island`] |
 //! | follow the profiles of CPU time that an operator writes | `policy`, with the feature of that name |
 //! | choose workers and stacks, and count | [`Runtime::builder`], [`Runtime::stats`] |
 //! | find a bug that depends on the order of things, and keep it | [`explore`], [`Builder::seeded`], [`Trace`](determinism::Trace) |

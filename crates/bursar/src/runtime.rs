@@ -6,4 +6,6 @@
 #[doc(inline)]
 pub use mech_fiber::{GuardKind, SlabStats, StackError};
 #[doc(inline)]
-pub use sched_tasks::{BuildError, MAX_WORKERS, Stats, Stuck, VictimStrategy, WorkerStats, current_worker};
+pub use sched_tasks::{
+    BuildError, Choices, Diagnostics, MAX_WORKERS, Stats, Stuck, VictimStrategy, WorkerStats, current_worker,
+};

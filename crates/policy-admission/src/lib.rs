@@ -51,6 +51,7 @@ mod profile;
 mod registry;
 pub mod service;
 mod sync;
+mod tenant;
 mod terms;
 mod uses;
 
@@ -63,4 +64,5 @@ pub use lease::Lease;
 pub use ledger::Ledger;
 pub use permits::{ChannelPermit, ExecutorPermit, TaskPermits};
 pub use profile::{BudgetRule, Capabilities, ParseProfileError, Profile, Recharge, Scheduler, Sovereign};
+pub use tenant::{Tenant, TenantId};
 pub use terms::{CapBudget, CapChannel, CapExecutor, CapSpawn, Kind, Terms};

@@ -15,6 +15,8 @@ use crate::{
 };
 
 pub(crate) struct Registry {
+    /// No other ledger of the process ever has it.
+    pub(crate) number: u64,
     arena: Mutex<Arena>,
     log: AuditLog,
 }
@@ -22,7 +24,10 @@ pub(crate) struct Registry {
 impl Registry {
     /// No capability is alive yet, and the log keeps `audit_capacity` records.
     pub(crate) fn new(audit_capacity: usize) -> Self {
-        Self { arena: Mutex::new(Arena::default()), log: AuditLog::new(audit_capacity) }
+        // The standard library's counter, also in models: no decision depends on it.
+        static LEDGERS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+        let number = LEDGERS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        Self { number, arena: Mutex::new(Arena::default()), log: AuditLog::new(audit_capacity) }
     }
 
     /// Enters a capability below `above`, in the arena and in the log; `None` if that one was revoked.

@@ -61,7 +61,7 @@ pub(crate) mod sealed {
     }
 }
 
-/// May start tasks, with a limit on how many at a time and on the budget of each.
+/// May start tasks, with a limit on how many at a time and on the budget of each; with a weight they have a share of CPU time of their own.
 ///
 /// ```
 /// use policy_admission::{CapSpawn, Terms};
@@ -76,6 +76,7 @@ pub(crate) mod sealed {
 pub struct CapSpawn {
     max_tasks: u64,
     task_budget: Budget,
+    weight: Option<u32>,
 }
 
 /// May recharge budgets up to a total. It is used up by drawing, also if the budget drawn is not spent.
@@ -120,9 +121,12 @@ pub struct CapExecutor {
 }
 
 impl CapSpawn {
-    /// Without any limit.
+    /// The largest weight.
+    pub const WEIGHT_MAX: u32 = 1_000;
+
+    /// Without any limit, and without a weight.
     pub const fn new() -> Self {
-        Self { max_tasks: UNLIMITED, task_budget: Budget::UNLIMITED }
+        Self { max_tasks: UNLIMITED, task_budget: Budget::UNLIMITED, weight: None }
     }
 
     /// The limit of tasks at a time.
@@ -137,6 +141,33 @@ impl CapSpawn {
     pub const fn task_budget(mut self, budget: Budget) -> Self {
         self.task_budget = budget;
         self
+    }
+
+    /// Makes all tasks under it a tenant, with one share of CPU time however many nurseries they are in: `weight` times that of tasks that are in no group, 1 to
+    /// [`WEIGHT_MAX`](Self::WEIGHT_MAX). What is derived from it is a tenant inside this one, has at most this weight, and divides what this one has.
+    ///
+    /// ```
+    /// use policy_admission::{CapSpawn, Delegation, Grant, Ledger};
+    ///
+    /// let root = Ledger::new().grant(CapSpawn::new()); // no weight: any may be derived
+    /// let tenant = root.attenuate(Grant::new(CapSpawn::new().weight(4)).delegation(Delegation::Allowed))?;
+    /// let guest = tenant.attenuate(CapSpawn::new().weight(100))?;
+    /// assert_eq!((tenant.terms().get_weight(), guest.terms().get_weight()), (Some(4), Some(4)));
+    /// # Ok::<(), policy_admission::CapError>(())
+    /// ```
+    #[must_use]
+    pub const fn weight(mut self, weight: u32) -> Self {
+        self.weight = Some(match weight {
+            0 => 1,
+            Self::WEIGHT_MAX.. => Self::WEIGHT_MAX,
+            weight => weight,
+        });
+        self
+    }
+
+    /// Its weight, if it has one.
+    pub const fn get_weight(&self) -> Option<u32> {
+        self.weight
     }
 
     /// How many tasks at a time.
@@ -252,7 +283,15 @@ default_is_new!(CapSpawn CapBudget CapChannel CapExecutor);
 impl Terms for CapSpawn {
     const KIND: Kind = Kind::Spawn;
     fn meet(&self, other: &Self) -> Self {
-        Self { max_tasks: self.max_tasks.min(other.max_tasks), task_budget: self.task_budget.min(&other.task_budget) }
+        Self {
+            max_tasks: self.max_tasks.min(other.max_tasks),
+            task_budget: self.task_budget.min(&other.task_budget),
+            // No weight is no limit: that of the whole machine.
+            weight: match (self.weight, other.weight) {
+                (Some(one), Some(other)) => Some(if one < other { one } else { other }),
+                (one, other) => one.or(other),
+            },
+        }
     }
 }
 

@@ -26,6 +26,19 @@ pub struct Authority {
     channel: Option<Lease<CapChannel>>,
 }
 
+impl Authority {
+    /// What lets tasks start, if it was given.
+    pub(crate) fn to_spawn(&self) -> Option<&Lease<CapSpawn>> {
+        self.spawn.as_ref()
+    }
+
+    /// Whether it makes them tasks of a tenant.
+    #[inline]
+    pub(crate) fn has_tenant(&self) -> bool {
+        self.spawn.as_ref().is_some_and(|lease| lease.terms().get_weight().is_some())
+    }
+}
+
 /// What can be given to a nursery with [`NurseryOptions::capability`](crate::NurseryOptions::capability).
 pub trait Capability: sealed::Sealed {
     #[doc(hidden)]
@@ -145,6 +158,17 @@ impl Credentials {
             || self.spawn.iter().any(|own| Ledger::is_common(own, lease))
             || self.channel.iter().any(|own| Ledger::is_common(own, lease))
             || self.budget.as_ref().is_some_and(|own| !own.foreign && Ledger::is_common(&own.lease, lease))
+    }
+
+    /// The leases that make its tasks those of a tenant, the latest first.
+    pub(crate) fn of_tenants(&self) -> impl DoubleEndedIterator<Item = &Lease<CapSpawn>> {
+        self.spawn.iter().filter(|lease| lease.terms().get_weight().is_some())
+    }
+
+    /// Whether there are such.
+    #[inline]
+    pub(crate) fn has_tenant(&self) -> bool {
+        self.of_tenants().next().is_some()
     }
 
     /// Whether everything has to be given by name.

@@ -7,6 +7,9 @@ use std::{fmt, time::Duration};
 use policy_admission::service::Reserve;
 use policy_cpu::{ContextSpec, Nanos};
 
+/// The longest period: 100 years. Times are added up as nanoseconds, in 64 bits.
+pub(crate) const PERIOD_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
 /// What happens to tasks whose [`Context`] has no time left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -87,10 +90,16 @@ impl Context {
 
     /// The same as `policy-cpu` has it; none if budget, deadline and period are not in order.
     pub(crate) fn spec(&self) -> Option<ContextSpec> {
-        let nanos = |time: Duration| Nanos::try_from(time.as_nanos()).ok();
-        let mut spec = ContextSpec::new(nanos(self.budget)?, nanos(self.period)?);
-        spec.deadline = nanos(self.deadline.unwrap_or(self.period))?;
-        spec.is_valid().then_some(spec)
+        let spec = self.asked();
+        (spec.is_valid() && self.period <= PERIOD_MAX).then_some(spec)
+    }
+
+    /// The same, in order or not, and as far as it can be counted.
+    pub(crate) fn asked(&self) -> ContextSpec {
+        let nanos = |time: Duration| Nanos::try_from(time.as_nanos()).unwrap_or(Nanos::MAX);
+        let mut spec = ContextSpec::new(nanos(self.budget), nanos(self.period));
+        spec.deadline = nanos(self.deadline.unwrap_or(self.period));
+        spec
     }
 }
 

@@ -5,22 +5,30 @@
 //! Each does what a task of a user must not: spend nothing, ignore a cancellation, or act for another task. Where a
 //! public function suffices, there is none here.
 
-use std::{future::Future, panic::Location};
+use std::{
+    future::Future,
+    panic::Location,
+    time::{Duration, Instant},
+};
 
 use policy_admission::Profile;
+use policy_cpu::ContextSpec;
 
 use crate::{
     channel::{Receiver, Sender},
+    context::{Context, Overrun},
     error::{Reason, TaskError},
     options::NurseryOptions,
     scope::{Nursery, Task},
     spending::BudgetSupervisor,
     strand,
-    strand::panics,
+    strand::{panics, until},
     task_builder::TaskBuilder,
+    wait::{self, End},
 };
 
 pub use crate::convert::{AnyError, IntoError, kind, mark, with_mark};
+pub use crate::lending::{LendError, Loan, lend};
 
 /// Starts a task that is labelled with `site`: where a child was described, not the line of the supervisor that starts it again.
 pub fn try_spawn_at<'scope, F, T>(
@@ -33,6 +41,36 @@ where
     T: Send + 'scope,
 {
     task.try_spawn_at(site, body)
+}
+
+/// Starts a task on a thread of its own, beside those of the pool: it ends with the task, so the task may change what the system knows of it.
+pub fn try_spawn_apart<'scope, F, T>(
+    n: &'scope Nursery<'scope, '_>,
+    site: &'static Location<'static>,
+    name: &str,
+    body: F,
+) -> Task<'scope, T>
+where
+    F: FnOnce() -> Result<T, TaskError> + Send + 'scope,
+    T: Send + 'scope,
+{
+    n.start_apart(site, name, body)
+}
+
+/// Sleeps until `at`, as [`sleep`](crate::sleep) does. On a thread that sets the timer itself: no other thread, which might wait for a CPU, is in between.
+pub fn sleep_until(at: Instant) {
+    strand::with(|strand| {
+        strand.stand_still_if_paused();
+        let token = strand.token();
+        let end = match strand.worker {
+            None => until::wait_by_itself(strand, token, at),
+            Some(_) => wait::wait(strand, token, Some(at)),
+        };
+        if end == End::Cancelled {
+            strand.unwind();
+        }
+        strand.stand_still_if_paused();
+    });
 }
 
 /// Starts a future that no budget stops: a supervisor learns of the end of a child through one.
@@ -98,4 +136,24 @@ pub fn apart(body: impl FnOnce()) {
 /// The error of something that was cancelled and is no task.
 pub fn cancelled() -> TaskError {
     TaskError::new(Reason::Cancelled, None)
+}
+
+/// The error of tasks that have used up their CPU time, where that ends them.
+pub fn cpu_time_spent(budget: Duration, period: Duration) -> TaskError {
+    TaskError::new(Reason::CpuTimeSpent { budget, period }, None)
+}
+
+/// A context as `policy-cpu` has it; none if budget, deadline and period are not in order.
+pub fn context_spec(context: &Context) -> Option<ContextSpec> {
+    context.spec()
+}
+
+/// The same, in order or not.
+pub fn context_asked(context: &Context) -> ContextSpec {
+    context.asked()
+}
+
+/// What happens when a context has no time left.
+pub fn context_overrun(context: &Context) -> Overrun {
+    context.overrun()
 }

@@ -26,6 +26,7 @@ mod gate;
 #[doc(hidden)]
 pub mod internals;
 mod kernel;
+mod lending;
 mod lifecycle;
 #[cfg(feature = "net")]
 pub mod net;
@@ -40,12 +41,14 @@ mod spending;
 mod stacks;
 mod state;
 mod stats;
+mod stats_table;
 mod strand;
 mod sync;
 mod task_builder;
 mod task_state;
 mod threads;
 mod time;
+mod timing;
 mod trace;
 mod unblock;
 mod wait;
@@ -70,7 +73,7 @@ pub use explore::{Explore, Explored, Finding, Outcome, explore};
 pub use free::{checkpoint, current_task, current_worker, is_cancelled, is_seeded, join, run, sleep, yield_now};
 #[doc(hidden)]
 pub use fuel::Fuel;
-pub use kernel::{clock::now, log::Logged, shares::Share, watchdog::Stuck};
+pub use kernel::{clock::now, log::Logged, share_report::Share, watchdog::Stuck};
 pub use nursery::Pauser;
 pub use options::{NurseryOptions, OnFailure};
 pub use policy_admission::{
@@ -83,7 +86,7 @@ pub use scope::{Canceller, Nursery, OwnedNursery, Spawner, Task, nursery, nurser
 pub use select::{Case, RecvCase, Select, SendCase};
 pub use spending::{BudgetSupervisor, budget_left, charge, recharge};
 pub use state::{IllegalMove, NurseryEvent, NurseryState};
-pub use stats::{Stats, WorkerStats};
+pub use stats::{Choices, Diagnostics, Stats, WorkerStats};
 pub use strand::local::FiberLocal;
 pub use strand::shield::shield;
 pub use sync::{AcquireFuture, Condvar, Mutex, MutexGuard, Permit, Semaphore, atomic};

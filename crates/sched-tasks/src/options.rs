@@ -243,7 +243,8 @@ impl NurseryOptions {
     }
 
     /// Gives its tasks a capability: to spawn (`Cap<CapSpawn>`: so many at a time, each with so much to spend), to recharge themselves (`Cap<CapBudget>`), to open
-    /// channels (`Cap<CapChannel>`). What is not given they have from the nursery around it.
+    /// channels (`Cap<CapChannel>`). What is not given they have from the nursery around it. All nurseries with the same capability to spawn share its
+    /// [`weight`](policy_admission::CapSpawn::weight), if it has one; a [`weight`](Self::weight) of the nursery divides that.
     ///
     /// ```
     /// use bursar::{Budget, NurseryOptions, Reason, budget::charge, capability::{CapSpawn, Ledger}, nursery_with};

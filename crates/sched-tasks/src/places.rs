@@ -3,9 +3,9 @@
 //!
 //! Room: mechanism.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
-use mech_sync::{Inbox, Waiter};
+use mech_sync::{Inbox, Waiter, tally::lock};
 
 /// Waiters are made by the batch: neighbours in memory mostly belong to one worker.
 const BATCH: usize = 64;
@@ -13,10 +13,6 @@ const BATCH: usize = 64;
 static WAITERS: Mutex<Vec<&'static Waiter>> = Mutex::new(Vec::new());
 static THREAD_INBOXES: Mutex<Vec<&'static Inbox>> = Mutex::new(Vec::new());
 static FUTURE_WAITERS: Mutex<Vec<&'static Waiter>> = Mutex::new(Vec::new());
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// A waiter of `inbox`.
 pub(crate) fn take_waiter(inbox: &'static Inbox) -> &'static Waiter {

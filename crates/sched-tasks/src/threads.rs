@@ -68,7 +68,7 @@ impl Pool {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        mech_sync::tally::lock(&self.state)
     }
 
     /// Has a thread run `job`, or runs it here if the system will not give us a single one. The number is for [`Pool::take_back`].
@@ -91,7 +91,7 @@ impl Pool {
 
     /// Has a new thread run `job`, which ends with it and is counted nowhere.
     pub(crate) fn start_apart(&'static self, name: &str, job: Job) -> io::Result<()> {
-        std::thread::Builder::new().name(name.into()).stack_size(STACK_BYTES).spawn(job).map(drop)
+        std::thread::Builder::new().name(thread_name(name)).stack_size(STACK_BYTES).spawn(job).map(drop)
     }
 
     /// Puts `job` in line. An error if no thread will come to it.
@@ -172,4 +172,9 @@ impl Pool {
         self.lock().stopped = true;
         self.submitted.notify_all();
     }
+}
+
+/// A name that the system takes for a thread: without a zero byte.
+pub(crate) fn thread_name(name: &str) -> String {
+    name.replace('\0', "?")
 }

@@ -58,7 +58,7 @@ impl Picture {
 pub(crate) fn deliver(text: &str, to: Option<&Path>) -> Result<(), Failure> {
     match to {
         Some(path) if path != Path::new("-") => std::fs::write(path, text).map_err(|error| {
-            Failure::broken(format!("cannot write {}: {error}; name another file with -o", path.display()))
+            Failure::broken(format!("cannot write {}: {error}; name a file in a folder that is there", path.display()))
         }),
         _ => print(text),
     }

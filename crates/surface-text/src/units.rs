@@ -89,6 +89,9 @@ fn duration(text: &str, scale: impl Fn(&str) -> Result<u128, &'static str>) -> R
     if rest.is_empty() {
         return Err("it is empty");
     }
+    if rest.starts_with('-') {
+        return Err("it is negative");
+    }
     let mut parts = 0;
     while !rest.is_empty() {
         let number_end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());

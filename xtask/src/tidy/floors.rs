@@ -10,10 +10,10 @@ use crate::packages::folder_of;
 /// Floors (layers), lowest first. A crate depends only on floors below its own.
 const FLOORS: &[&[&str]] = &[
     &["vocab", "bursar-macros"],
-    &["mech-fiber", "mech-sync", "mech-process", "policy-cpu", "policy-jobs", "policy-flow"],
+    &["mech-cpu", "mech-fiber", "mech-sync", "mech-process", "policy-cpu", "policy-jobs", "policy-flow"],
     &["policy-admission"],
     &["sched-tasks"],
-    &["sched-actors", "sched-jobs", "sched-flow"],
+    &["sched-actors", "sched-islands", "sched-jobs", "sched-flow"],
     &["proof-sim"],
     &["bursar"],
     &["surface-text"],

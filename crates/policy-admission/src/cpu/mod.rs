@@ -156,6 +156,9 @@ impl fmt::Display for AdmitError {
                 if !after.is_empty() {
                     write!(f, " after {}", after.join(" and "))?;
                 }
+                if *reserve == 0 {
+                    return Ok(());
+                }
                 let kept = Length((u128::from(asked.period) * u128::from(*reserve) / 1000) as Nanos);
                 write!(f, ", and {kept} in every {period} are kept for housekeeping")
             }

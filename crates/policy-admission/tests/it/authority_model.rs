@@ -17,8 +17,11 @@ enum Step {
 
 fn terms() -> impl Strategy<Value = CapSpawn> {
     let amount = || prop_oneof![3 => 0..6u64, 1 => Just(UNLIMITED)];
-    (amount(), amount(), amount())
-        .prop_map(|(tasks, ops, memory)| CapSpawn::new().max_tasks(tasks).task_budget(Budget::ops(ops).memory(memory)))
+    let weight = prop_oneof![1 => Just(None), 1 => (1..6u32).prop_map(Some)];
+    (amount(), amount(), amount(), weight).prop_map(|(tasks, ops, memory, weight)| {
+        let terms = CapSpawn::new().max_tasks(tasks).task_budget(Budget::ops(ops).memory(memory));
+        weight.map_or(terms, |weight| terms.weight(weight))
+    })
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -115,6 +118,9 @@ impl Model {
                 let terms = CapSpawn::new()
                     .max_tasks(tasks.min(above.get_max_tasks()))
                     .task_budget(budget.min(&above.get_task_budget()));
+                // No weight is no limit.
+                let weight = wanted.get_weight().into_iter().chain(above.get_weight()).min();
+                let terms = weight.map_or(terms, |weight| terms.weight(weight));
                 self.add(Some(at), terms, delegation.unwrap_or(Delegation::Final), cap);
             }
             (Ok(cap), Some(error)) => panic!("{cap:?} was derived in spite of {error}"),

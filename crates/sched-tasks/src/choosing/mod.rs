@@ -5,6 +5,7 @@
 //! # Invariant
 //! Whatever was counted for a nursery is reported before something else than its tasks goes on.
 
+mod candidates;
 mod requeue;
 mod shares;
 mod steal;
@@ -51,7 +52,11 @@ impl Worker {
             return Some(Next::Start(stolen)); // still on the same stack: a run of stolen tasks costs no switches
         }
         self.report(); // that may make an owner ready
-        self.next_ready()
+        let ready = self.next_ready();
+        if LOG && let Some(ready) = &ready {
+            self.log_next(Choice::Ready, ready);
+        }
+        ready
     }
 
     /// What to run next, of what is here.
@@ -64,7 +69,7 @@ impl Worker {
             if self.leaves_short_way(tick) {
                 self.plan_look(tick);
             }
-            let choice = decide::choose(tick, self);
+            let choice = if LOG { self.choose_and_count(tick, self) } else { decide::choose(tick, self) };
             let found = match choice {
                 Choice::Ready => self.next_ready(),
                 Choice::Ahead => self.next_ahead().or_else(|| self.next_oldest()),
@@ -98,6 +103,7 @@ impl Worker {
                 }
                 ReadyWhat::Future => {
                     if let Some(item) = self.yielded.pop_oldest() {
+                        stats::add(&self.counters.repolled, 1);
                         return Some(Next::Start(RunnableRef::from_item(item)));
                     } // else others took it, while a task kept this worker for itself
                 }
@@ -106,7 +112,9 @@ impl Worker {
     }
 
     fn next_oldest(&self) -> Option<Next> {
-        self.deque.pop_oldest().map(|item| Next::Start(RunnableRef::from_item(item)))
+        let item = self.deque.pop_oldest()?;
+        stats::add(&self.counters.oldest, 1);
+        Some(Next::Start(RunnableRef::from_item(item)))
     }
 
     /// The first fiber in line that waits for no unstarted task, past those that do. Futures stay: their line has one order.
@@ -159,9 +167,9 @@ impl Worker {
         }
     }
 
-    /// Counts what came from a queue that all workers share: what came from its own is the rest, and need not be counted.
+    /// Counts what came from a queue that all workers share: what came from the new end of its own is the rest, and need not be counted.
     fn popped_shared(&self, task: RunnableRef) -> Next {
-        stats::add(&self.slot().counters.shared_pops, 1);
+        stats::add(&self.counters.shared_pops, 1);
         Next::Start(task)
     }
 

@@ -12,7 +12,10 @@
 //! Started fibers stay on their worker. Groups whose fibers are all on the same worker share that one, whatever they are owed: with `n` such groups each gets at least its share
 //! of one worker. See `groups_that_are_pinned_to_one_worker_share_that_one`.
 
-use std::{collections::VecDeque, sync::atomic::Ordering::Relaxed};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
 
 use mech_sync::ticks;
 use policy_cpu::{Nanos, ShareTree};
@@ -22,7 +25,7 @@ use crate::{
     decide::{self, Choice, FirstReady},
     kernel::{
         cpu_server::Allowance,
-        local_shares::{GroupReady, LocalGroup, LocalShares, Measured},
+        local_shares::{GroupReady, LocalGroup, LocalShares, Measured, Phase},
         shares::{Lines, SLICE, ShareGroup},
         task::RunnableRef,
         worker::{Next, ReadyWhat, Worker},
@@ -41,6 +44,9 @@ const PULL_INTERVAL: Nanos = SLICE / 4;
 
 /// So many groups it looks at for that.
 const PULLED_GROUPS: u32 = 4;
+
+/// So many it tries to steal from when it has nothing to run: others may be quicker.
+const STOLEN_GROUPS: u32 = 4;
 
 /// So often what a group had elsewhere may change the pick before it counts.
 const PICKS_MOST: u32 = 4;
@@ -64,7 +70,18 @@ impl Worker {
         let now = self.shared.charging_now();
         self.take_in_any();
         self.take_in_groups();
-        self.pull(now);
+        let (goes_on, is_pull_due) = {
+            let shares = self.local_shares();
+            (shares.in_slice(now), now >= shares.next_pull)
+        };
+        if is_pull_due {
+            self.pull(now); // that looks at every worker
+        }
+        if let Some(group) = goes_on
+            && let Some(next) = self.next_of::<LOG>(group)
+        {
+            return Some(next);
+        }
         let next = self.next_of_some_group::<LOG>(now);
         if next.is_some() {
             return next;
@@ -83,10 +100,7 @@ impl Worker {
     fn next_of_some_group<const LOG: bool>(&self, now: Nanos) -> Option<Next> {
         loop {
             let group = self.group_at(now)?;
-            let next = match group {
-                ShareTree::ROOT => self.next_here::<LOG>().or_else(|| self.steal().map(Next::Start)),
-                group => self.next_in_group::<LOG>(group),
-            };
+            let next = self.next_of::<LOG>(group);
             if next.is_some() {
                 return next;
             }
@@ -96,23 +110,26 @@ impl Worker {
         }
     }
 
+    /// What to run next of one group. None: it has nothing here.
+    fn next_of<const LOG: bool>(&self, group: u32) -> Option<Next> {
+        match group {
+            ShareTree::ROOT => self.next_here::<LOG>().or_else(|| self.steal().map(Next::Start)),
+            group => self.next_in_group::<LOG>(group),
+        }
+    }
+
     /// The group that has the worker: the one that had it, within its slice; else the one that is picked.
     fn group_at(&self, now: Nanos) -> Option<u32> {
-        {
-            let shares = self.local_shares();
-            if let Some(group) = shares.reserved_current.or(shares.tree.current())
-                && now < shares.until
-                && !shares.preempted
-            {
-                return Some(group);
-            }
+        let goes_on = self.local_shares().in_slice(now);
+        if goes_on.is_some() {
+            return goes_on;
         }
         self.settle(now);
         let root_has_work = self.has_own_work() || self.shared.has_stealable(self.index);
-        let mut shares = self.local_shares();
-        if !shares.throttled.is_empty() {
-            shares.release();
+        if !self.shared.shares.notices[self.index].is_empty() {
+            self.take_notices();
         }
+        let mut shares = self.local_shares();
         if root_has_work {
             let all = self.shared.shares.root_served.load(Relaxed);
             if !shares.tree.is_awake(ShareTree::ROOT) {
@@ -123,12 +140,14 @@ impl Worker {
             shares.tree.sleep(ShareTree::ROOT);
         }
         shares.preempted = false;
-        if let Some(group) = pick_reserved(&mut shares, now) {
+        self.looked_at((shares.reserved.len() + shares.demoted.len()) as u64);
+        if let Some(group) = self.pick_reserved(&mut shares, now) {
             return Some(group);
         }
         for pick in 1.. {
             shares.tree.put_back();
             let group = shares.tree.pick()?;
+            self.looked_at(1);
             let news = match shares.get(group) {
                 Some(local) => {
                     let all = local.group.served.load(Relaxed);
@@ -146,13 +165,10 @@ impl Worker {
             let left = match allowance {
                 Allowance::Run(left) => left,
                 Allowance::Demoted => Nanos::MAX,
-                Allowance::Throttled => {
-                    shares.throttle(group);
-                    continue;
-                }
+                Allowance::Throttled if self.unwinds(&mut shares, group, now) => Nanos::MAX,
+                Allowance::Throttled => continue,
             };
             if news == 0 || pick >= PICKS_MOST {
-                begin_measuring(&mut shares, now);
                 shares.since = now;
                 shares.until = now.saturating_add(shares.tree.slice_left().max(1).min(left));
                 return Some(group);
@@ -163,9 +179,96 @@ impl Worker {
         None
     }
 
+    /// What is to unwind next.
+    #[cold]
+    fn unwinding_next<const LOG: bool>(&self, next: Next) -> Next {
+        let choice = match next {
+            Next::Resume(_) => {
+                self.report();
+                Choice::Ready
+            }
+            Next::Start(_) => Choice::Oldest,
+        };
+        if LOG {
+            self.log_next(choice, &next);
+        }
+        next
+    }
+
+    /// A group that was picked has no time left: whether it has the worker all the same, for what of it is to unwind. Else it sleeps; or it is picked again, now that it is known what of
+    /// it may run.
+    #[cold]
+    fn unwinds(&self, shares: &mut LocalShares, number: u32, now: Nanos) -> bool {
+        let Some(local) = shares.get(number) else { return false };
+        if local.phase == Phase::Free {
+            self.begin_waiting(shares, number);
+            return false;
+        }
+        let has_some = !local.unwinding.is_empty();
+        let unwinds = has_some && local.phase == Phase::Unwinding && local.group.may_unwind(now);
+        if !unwinds && has_some {
+            shares.hold(number);
+        } else if !unwinds {
+            shares.put_to_sleep(number);
+        }
+        unwinds
+    }
+
+    /// Of the groups with time reserved for them that have something to run here, the one with the earliest deadline. One that has no time left sleeps, or goes on among the others.
+    fn pick_reserved(&self, shares: &mut LocalShares, now: Nanos) -> Option<u32> {
+        shares.reserved_current = None;
+        for number in std::mem::take(&mut shares.demoted) {
+            let Some(local) = shares.get(number) else { continue };
+            match local.group.allowance(now) {
+                Allowance::Run(_) if shares.tree.is_awake(number) => {
+                    shares.tree.sleep(number);
+                    shares.reserved.push(number);
+                }
+                Allowance::Run(_) => {} // it has nothing to run, and is itself again when it has
+                Allowance::Demoted | Allowance::Throttled => shares.demoted.push(number),
+            }
+        }
+        let mut at = 0;
+        let mut first: Option<(Nanos, u32, Nanos)> = None;
+        while let Some(&number) = shares.reserved.get(at) {
+            let group = shares.get(number).map(|local| local.group.clone());
+            match group.as_ref().map(|group| group.allowance(now)) {
+                Some(Allowance::Run(left)) => {
+                    let deadline = group.iter().flat_map(|group| &group.servers).map(|server| server.deadline()).min();
+                    let deadline = deadline.unwrap_or(Nanos::MAX);
+                    if first.is_none_or(|(earliest, ..)| deadline < earliest) {
+                        first = Some((deadline, number, left));
+                    }
+                    at += 1;
+                }
+                Some(Allowance::Throttled) => self.begin_waiting(shares, number),
+                Some(Allowance::Demoted) => {
+                    shares.reserved.remove(at);
+                    shares.demoted.push(number);
+                    shares.tree.wake(number);
+                }
+                None => _ = shares.reserved.remove(at),
+            }
+        }
+        let (_, number, left) = first?;
+        shares.tree.put_back();
+        shares.reserved_current = Some(number);
+        shares.since = now;
+        shares.until = now.saturating_add(left.min(SLICE));
+        Some(number)
+    }
+
     /// Charges what ran since the last time to the group that had the worker.
     fn settle(&self, now: Nanos) {
         let mut shares = self.local_shares();
+        if shares.since == Nanos::MAX {
+            // Nothing ran, and the worker may have slept: what the system takes from it is counted from now on.
+            if self.stepwise.is_none() {
+                shares.measured = Some(Measured { at: now, usage: ticks::thread_usage() });
+            }
+            shares.since = now;
+            return;
+        }
         let mut ran = now.saturating_sub(shares.since);
         if ran > SUSPICIOUS && self.stepwise.is_none() {
             ran = on_cpu(&mut shares.measured, now, ran);
@@ -192,7 +295,7 @@ impl Worker {
     /// Takes tasks of groups in that other threads spawned or woke.
     fn take_in_groups(&self) {
         let shares = &self.shared.shares;
-        if shares.injected.is_empty() {
+        if shares.injected.is_empty() || !self.slot().takes.shared() {
             return;
         }
         let share = (shares.injected.len() / self.shared.workers.len()).min(TAKEN_IN_MOST);
@@ -209,31 +312,29 @@ impl Worker {
     #[cold]
     fn pull(&self, now: Nanos) {
         let workers = self.shared.workers.len();
-        if now < self.local_shares().next_pull {
-            return; // that looks at every worker
-        }
-        let may_pull = self.slot().may_steal.load(Relaxed) && self.shared.shares.has_stealable(self.index);
+        let may_pull = self.slot().takes.steals() && self.shared.shares.has_stealable(self.index);
         let mut pulled = false;
         for _ in 0..if may_pull { PULLED_GROUPS } else { 0 } {
-            let turn = {
-                let mut shares = self.local_shares();
-                shares.turn = shares.turn.wrapping_add(1);
-                shares.turn
-            };
-            let Some(group) = self.shared.shares.one_of(turn) else { continue };
-            if group.is_throttled() || self.local_shares().known(&group).has_work(&group.lines[self.index]) {
+            let Some(group) = self.next_elsewhere() else { break };
+            self.looked_at(1);
+            if self.local_shares().known(&group).has_work(&group.lines[self.index]) {
                 continue;
             }
-            for step in 1..workers {
-                let victim = (self.index + step) % workers;
+            let mut taken = 0;
+            for victim in self.other_workers() {
+                self.looked_at(1);
                 let there = group.lines[victim].unstarted.len();
                 for _ in 0..there.div_ceil(workers).min(PULLED_MOST) {
                     let Some(task) = group.steal_from(victim) else { break };
-                    stats::add(&self.slot().counters.stolen, 1);
                     group.push(self.index, Priority::Normal, task);
-                    self.local_shares().wake(group.number);
-                    pulled = true;
+                    taken += 1;
                 }
+            }
+            if taken > 0 {
+                stats::add(&self.counters.pulled, taken);
+                self.local_shares().wake(group.number);
+                group.published(self.index); // on their way from there to here no worker saw them
+                pulled = true;
             }
         }
         if !pulled {
@@ -241,19 +342,37 @@ impl Worker {
         }
     }
 
+    /// The other workers, from the next one on.
+    fn other_workers(&self) -> impl Iterator<Item = usize> + use<> {
+        let (index, workers) = (self.index, self.shared.workers.len());
+        (1..workers).map(move |step| (index + step) % workers)
+    }
+
+    /// A group, in turn, that has something unstarted on another worker.
+    fn next_elsewhere(&self) -> Option<Arc<ShareGroup>> {
+        let shares = &self.shared.shares;
+        let turn = self.local_shares().turn;
+        let mut loaded = self.other_workers().filter(|&victim| shares.counts.of(victim) > 0);
+        let group = loaded.find_map(|victim| shares.next_on(victim, turn, || self.looked_at(1)))?;
+        self.local_shares().turn = group.serial;
+        Some(group)
+    }
+
     /// Takes an unstarted task of any group from another worker.
     fn steal_of_groups(&self) -> Option<RunnableRef> {
-        if !self.shared.shares.has_stealable(self.index) {
+        if !self.slot().takes.steals() || !self.shared.shares.has_stealable(self.index) {
             return None;
         }
-        let groups = self.shared.shares.all();
-        let group = groups.iter().find_map(|group| Some((group, self.steal_in_group(group)?)));
-        let (group, task) = group?;
+        let (group, task) = (0..STOLEN_GROUPS).find_map(|_| {
+            let group = self.next_elsewhere()?;
+            let task = self.steal_in_group(&group)?;
+            Some((group, task))
+        })?;
         // It has the worker from now on.
         let now = self.shared.charging_now();
         self.settle(now);
         let mut shares = self.local_shares();
-        shares.known(group);
+        shares.known(&group);
         shares.wake(group.number);
         drop(shares);
         let _ = self.group_at(now);
@@ -261,18 +380,26 @@ impl Worker {
     }
 
     fn steal_in_group(&self, group: &ShareGroup) -> Option<RunnableRef> {
-        let may_steal = self.slot().may_steal.load(Relaxed) && !group.is_throttled();
+        let may_steal = self.slot().takes.steals() && !group.is_throttled();
         if !may_steal || !self.shared.shares.has_stealable(self.index) {
             return None;
         }
-        let workers = self.shared.workers.len();
-        let mut victims = (1..workers).map(|step| (self.index + step) % workers);
-        let (victim, task) = victims.find_map(|victim| Some((victim, group.steal_from(victim)?)))?;
-        stats::add(&self.slot().counters.stolen, 1);
+        let (victim, task) = self.other_workers().find_map(|victim| {
+            self.looked_at(1);
+            Some((victim, group.steal_from(victim)?))
+        })?;
+        stats::add(&self.counters.stolen, 1);
         if self.watched && self.stepwise.is_none() {
             self.log(Choice::Elsewhere, Some(victim), Some(task.id()));
         }
         Some(task)
+    }
+
+    /// Counts what came from the lines of a group here.
+    fn chose_of_group(&self, next: &Next) {
+        let counters = self.counters;
+        let which = if matches!(next, Next::Resume(_)) { &counters.group_resumed } else { &counters.group_begun };
+        stats::add(which, 1);
     }
 
     /// What to run next of a group. None: it has nothing here.
@@ -280,11 +407,20 @@ impl Worker {
         loop {
             let mut shares = self.local_shares();
             let local = shares.get(number)?; // else it has ended, and was forgotten
+            if let Some(next) = local.unwinding.pop_front() {
+                shares.ready -= 1;
+                drop(shares);
+                self.chose_of_group(&next);
+                return Some(self.unwinding_next::<LOG>(next));
+            }
+            if local.phase.is_throttled() {
+                return None; // what is left waits for time
+            }
             let LocalGroup { group, ready, tick, .. } = local;
             *tick = tick.wrapping_add(1);
             let ready_before = ready.len();
             let lines = &group.lines[self.index];
-            let choice = decide::choose(*tick, &GroupView { worker: self, group, lines, ready });
+            let choice = self.choose_and_count(*tick, &GroupView { worker: self, group, lines, ready });
             let found = match choice {
                 Choice::Ready => pop_ready(ready, lines),
                 Choice::Ahead => pop_ahead(ready, lines).or_else(|| started(group, self, lines.unstarted.pop_oldest())),
@@ -295,6 +431,12 @@ impl Worker {
                 Choice::Elsewhere => self.steal_in_group(group).map(Next::Start),
                 Choice::Injected | Choice::Search => {
                     let low = started(group, self, lines.low.pop_oldest());
+                    if let Some(low) = &low {
+                        self.chose_of_group(low);
+                        if LOG {
+                            self.log_next(Choice::Low, low);
+                        }
+                    }
                     return low.or_else(|| self.steal_in_group(group).map(Next::Start));
                 }
             };
@@ -307,64 +449,15 @@ impl Worker {
                 if matches!(found, Next::Resume(_)) {
                     self.report();
                 }
+                if choice != Choice::Elsewhere {
+                    self.chose_of_group(&found);
+                }
                 if LOG && choice != Choice::Elsewhere {
                     self.log_next(choice, &found);
                 }
                 return Some(found);
             } // else another worker was quicker: look again
         }
-    }
-}
-
-/// Of the groups with time reserved for them that have something to run here, the one with the earliest deadline. One that has no time left sleeps, or goes on among the others.
-fn pick_reserved(shares: &mut LocalShares, now: Nanos) -> Option<u32> {
-    shares.reserved_current = None;
-    for number in std::mem::take(&mut shares.demoted) {
-        let Some(local) = shares.get(number) else { continue };
-        match local.group.allowance(now) {
-            Allowance::Run(_) if shares.tree.is_awake(number) => {
-                shares.tree.sleep(number);
-                shares.reserved.push(number);
-            }
-            Allowance::Run(_) => {} // it has nothing to run, and is itself again when it has
-            Allowance::Demoted | Allowance::Throttled => shares.demoted.push(number),
-        }
-    }
-    let mut at = 0;
-    let mut first: Option<(Nanos, u32, Nanos)> = None;
-    while let Some(&number) = shares.reserved.get(at) {
-        let group = shares.get(number).map(|local| local.group.clone());
-        match group.as_ref().map(|group| group.allowance(now)) {
-            Some(Allowance::Run(left)) => {
-                let deadline = group.iter().flat_map(|group| &group.servers).map(|server| server.deadline()).min();
-                let deadline = deadline.unwrap_or(Nanos::MAX);
-                if first.is_none_or(|(earliest, ..)| deadline < earliest) {
-                    first = Some((deadline, number, left));
-                }
-                at += 1;
-            }
-            Some(Allowance::Throttled) => shares.throttle(number),
-            Some(Allowance::Demoted) => {
-                shares.reserved.remove(at);
-                shares.demoted.push(number);
-                shares.tree.wake(number);
-            }
-            None => _ = shares.reserved.remove(at),
-        }
-    }
-    let (_, number, left) = first?;
-    shares.tree.put_back();
-    begin_measuring(shares, now);
-    shares.reserved_current = Some(number);
-    shares.since = now;
-    shares.until = now.saturating_add(left.min(SLICE));
-    Some(number)
-}
-
-/// A worker that had nothing to run may have slept: what the system took from it is counted from now on.
-fn begin_measuring(shares: &mut LocalShares, now: Nanos) {
-    if shares.since == Nanos::MAX {
-        shares.measured = Some(Measured { at: now, usage: ticks::thread_usage() });
     }
 }
 
@@ -439,11 +532,15 @@ impl decide::View for GroupView<'_> {
     }
 
     fn goes_behind_others(&self, tick: u32) -> bool {
-        tick.is_multiple_of(LOOK_INTERVAL) && !self.unstarted() && self.elsewhere()
+        let is_due = tick.is_multiple_of(LOOK_INTERVAL) && !self.unstarted();
+        if is_due {
+            self.worker.looked_at(self.worker.other_count());
+        }
+        is_due && self.elsewhere()
     }
 
     fn elsewhere(&self) -> bool {
         let others = || self.group.lines.iter().enumerate().filter(|(worker, _)| *worker != self.worker.index);
-        self.worker.slot().may_steal.load(Relaxed) && others().any(|(_, lines)| lines.has_unstarted())
+        self.worker.slot().takes.steals() && others().any(|(_, lines)| lines.has_unstarted())
     }
 }

@@ -6,8 +6,6 @@
 //! A task that yields goes behind tasks that have not started, also behind those of other workers: it looks there at every yield while there are some, else after 2, 4, … yields,
 //! at least after [`LOOK_MAX`]. So tasks that one worker spawned and that take turns are spread over all workers before they are pinned.
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use mech_sync::Steal;
 
 use crate::{
@@ -69,7 +67,8 @@ impl Worker {
             return false;
         }
         if self.looks_left.get() == 0 {
-            let may_steal = self.slot().may_steal.load(Relaxed);
+            self.looked_at(self.other_count());
+            let may_steal = self.slot().takes.steals();
             let others = self.shared.workers.iter().enumerate().filter(|(index, _)| may_steal && *index != self.index);
             let there: usize = others.map(|(_, worker)| worker.stealer.len()).sum();
             self.looks_left.set(there.min(LOOKS_MOST) as u32);
@@ -97,8 +96,11 @@ impl Worker {
             }
             return stolen;
         }
+        if !self.slot().takes.shared() {
+            return None; // its CPU is lent
+        }
         let low = self.shared.low.pop_batch(0, |_| {})?;
-        stats::add(&self.slot().counters.shared_pops, 1);
+        stats::add(&self.counters.shared_pops, 1);
         if self.watched {
             self.log(Choice::Low, None, Some(low.id()));
         }
@@ -108,7 +110,7 @@ impl Worker {
     /// Steals from the others.
     fn steal_unstarted(&self) -> Option<RunnableRef> {
         let workers = &self.shared.workers;
-        let may_steal = workers.len() > 1 && self.slot().may_steal.load(Relaxed);
+        let may_steal = workers.len() > 1 && self.slot().takes.steals();
         if may_steal && self.stepwise.is_some() {
             return self.steal_step();
         }
@@ -117,18 +119,20 @@ impl Worker {
             for attempt in 0..decide::MAX_STEAL_ATTEMPTS.min(workers.len() - 1) {
                 let victim =
                     decide::victim(self.shared.strategy, self.index, workers.len(), attempt, random, |index| {
+                        self.looked_at(1);
                         workers[index].stealer.len()
                     });
+                self.looked_at(1);
                 match workers[victim].stealer.steal() {
                     Steal::Taken(item) => {
-                        stats::add(&self.slot().counters.stolen, 1);
+                        stats::add(&self.counters.stolen, 1);
                         let stolen = RunnableRef::from_item(item);
                         if self.watched {
                             self.log(Choice::Elsewhere, Some(victim), Some(stolen.id()));
                         }
                         return Some(stolen);
                     }
-                    Steal::Empty | Steal::Lost => stats::add(&self.slot().counters.failed_steals, 1),
+                    Steal::Empty | Steal::Lost => stats::add(&self.counters.failed_steals, 1),
                 }
             }
         }

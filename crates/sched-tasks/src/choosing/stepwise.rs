@@ -19,6 +19,7 @@ impl Worker {
     /// What a fiber finds to go on with: nothing, if its worker goes step by step.
     #[cold]
     pub(crate) fn next_watched(&self) -> Option<Next> {
+        self.counters.timing.enter_scheduler();
         match self.stepwise {
             Some(_) => None,
             None if self.shared.has_groups() => self.next_shared::<true>(),
@@ -28,7 +29,7 @@ impl Worker {
 
     /// What a worker of a seeded runtime does next, when it takes a step.
     pub(crate) fn next_step(&self) -> Option<Next> {
-        if self.shared.has_groups() { self.next_shared::<false>() } else { self.next_unwatched::<false>() }
+        if self.shared.has_groups() { self.next_shared::<true>() } else { self.next_unwatched::<true>() }
     }
 
     /// A fiber of a seeded runtime yields: to the other workers as well.
@@ -43,6 +44,7 @@ impl Worker {
     pub(crate) fn steal_step(&self) -> Option<RunnableRef> {
         let workers = &self.shared.workers;
         let behind = (1..workers.len()).map(|steps| (self.index + steps) % workers.len());
+        self.looked_at(self.other_count());
         let loaded: Vec<usize> = behind.filter(|&index| !workers[index].stealer.is_empty()).collect();
         let &first = loaded.first()?;
         let victim = match self.shared.strategy {
@@ -54,7 +56,7 @@ impl Worker {
             }
         };
         let Steal::Taken(item) = workers[victim].stealer.steal() else { return None };
-        stats::add(&self.slot().counters.stolen, 1);
+        stats::add(&self.counters.stolen, 1);
         let stolen = RunnableRef::from_item(item);
         self.note(What::Stole { victim: victim as u32 }, Some(stolen.id()));
         Some(stolen)

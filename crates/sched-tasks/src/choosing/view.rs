@@ -10,7 +10,7 @@ use crate::{
 impl decide::View for Worker {
     #[inline(always)]
     fn high(&self) -> bool {
-        !self.shared.high.is_empty()
+        !self.shared.high.is_empty() && self.slot().takes.shared()
     }
 
     #[inline(always)]
@@ -26,12 +26,12 @@ impl decide::View for Worker {
 
     #[inline(always)]
     fn injected(&self) -> bool {
-        !self.shared.injected.is_empty()
+        !self.shared.injected.is_empty() && self.slot().takes.shared()
     }
 
     #[inline(always)]
     fn low(&self) -> bool {
-        !self.shared.low.is_empty()
+        !self.shared.low.is_empty() && self.slot().takes.shared()
     }
 
     #[inline(always)]

@@ -9,5 +9,6 @@ pub(crate) mod runtime;
 mod search;
 pub(crate) mod seeded;
 mod stepwise;
+mod stop;
 pub(crate) mod thread_task;
 mod worker;

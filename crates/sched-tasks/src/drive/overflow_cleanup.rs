@@ -29,7 +29,7 @@ impl Worker {
     /// frames around. A cleanup waits for those in the frames' place, and then ends the task.
     #[cold]
     pub(super) fn clean_up_overflow(self: &Rc<Self>, key: u32, strand: StrandRef, worker_strand: &Strand) {
-        stats::add(&self.slot().counters.overflows, 1);
+        stats::add(&self.counters.overflows, 1);
         self.vacant.borrow_mut().push(key);
         // Its place is taken by whichever fiber is made next; its waiter is never used again, so late wakes do nothing.
         let stack_bytes = strand.stack_bytes;

@@ -7,10 +7,7 @@ use std::{
     rc::Rc,
     sync::{
         Arc, OnceLock,
-        atomic::{
-            AtomicBool,
-            Ordering::{Relaxed, Release},
-        },
+        atomic::{AtomicBool, Ordering::Relaxed},
     },
     thread::JoinHandle,
     time::Duration,
@@ -30,9 +27,11 @@ use crate::{
         groups::Groups,
         log::{self, Log, Logged},
         seeded::{Options, Seeded},
+        share_report::Share,
         shared::{Ended, Modes, Shared, WorkerSlot},
-        shares::{Share, Shares},
+        shares::Shares,
         strand::DEFAULT_YIELD_INTERVAL,
+        takes::Takes,
         task::Runnable,
         watchdog::{Hook, Stuck, Watchdog, Watched},
         worker::Worker,
@@ -43,7 +42,7 @@ use crate::{
     stacks::Stacks,
     stats::{Counters, Stats},
     strand::{self, Strand, panics},
-    threads::Pool,
+    threads::{Pool, thread_name},
     trace::Trace,
 };
 
@@ -60,10 +59,10 @@ use crate::{
 /// # Ok::<(), bursar::RunError>(())
 /// ```
 pub struct Runtime {
-    shared: &'static Shared,
-    threads: Vec<JoinHandle<()>>,
+    pub(super) shared: &'static Shared,
+    pub(super) threads: Vec<JoinHandle<()>>,
     /// The threads are counted until they have ended.
-    _permit: Option<ExecutorPermit>,
+    pub(super) permit: Option<ExecutorPermit>,
 }
 
 /// How many virtual workers a seeded runtime has: not as many as there are CPUs, for a seed is to give the same run on any machine.
@@ -92,6 +91,7 @@ pub struct Builder {
     pub(super) is_seeded: bool,
     options: Options,
     log_entries: usize,
+    is_diagnosed: bool,
 }
 
 impl Default for Builder {
@@ -116,6 +116,7 @@ impl Default for Builder {
             is_seeded: false,
             options: Options::default(),
             log_entries: 0,
+            is_diagnosed: false,
         }
     }
 }
@@ -322,6 +323,29 @@ impl Builder {
         self
     }
 
+    /// Has every worker tell what its scheduler costs from what its tasks do: [`WorkerStats::diagnostics`](crate::WorkerStats::diagnostics). Default: no.
+    ///
+    /// It costs each task that begins or goes on two looks at the clock, and every choice takes the long way, as with a [`decision_log`](Self::decision_log): some 100 ns. A runtime without it pays nothing.
+    ///
+    /// ```
+    /// use bursar::{Runtime, nursery, yield_now};
+    ///
+    /// let runtime = Runtime::builder().workers(2).diagnostics(true).build()?;
+    /// runtime.run(|| nursery(|n| {
+    ///     (0..100).for_each(|_| drop(n.spawn(|| yield_now())));
+    ///     Ok(())
+    /// }))??;
+    /// let stats = runtime.stats();
+    /// println!("{stats}"); // a line for each worker
+    /// let all = stats.total().diagnostics.expect("they were asked for");
+    /// assert!(all.candidates > 0 && !all.in_tasks.is_zero());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn diagnostics(mut self, wanted: bool) -> Self {
+        self.is_diagnosed = wanted;
+        self
+    }
+
     /// Starts the workers. In a task of a profile that wants everything by name, that takes an [`executor`](Self::executor) of the task's ledger; a
     /// [seeded](Self::seeded) runtime has no threads, and needs none.
     pub fn build(self) -> Result<Runtime, BuildError> {
@@ -357,17 +381,20 @@ impl Builder {
             stealer: deque.stealer(),
             yielded: yielded.stealer(),
             ended: Ended::default(),
-            may_steal: AtomicBool::new(!self.no_stealing.contains(&index)),
+            takes: Takes::new(!self.no_stealing.contains(&index)),
             fails_next: AtomicBool::new(false),
-            counters: Counters::default(),
+            counters: Counters::new(self.is_diagnosed),
             watch: Watched::default(),
-            log: Log::new(self.log_entries),
+            log: Log::new(if self.is_seeded { 0 } else { self.log_entries }),
         });
         let shared: &'static Shared = Box::leak(Box::new(Shared {
             high: Injector::default(),
             injected: Injector::default(),
             low: Injector::default(),
-            modes: Modes { long_way: AtomicBool::new(self.is_seeded || self.log_entries > 0), ..Modes::default() },
+            modes: Modes {
+                long_way: AtomicBool::new(self.is_seeded || self.log_entries > 0 || self.is_diagnosed),
+                ..Modes::default()
+            },
             shares: Shares::new(workers),
             idle: Idle::new(),
             clock: if self.is_seeded { Clock::stepped() } else { Clock::default() },
@@ -392,17 +419,21 @@ impl Builder {
         }));
         if let Some(seeded) = &shared.seeded {
             seeded.set_worker_set(Some(worker_set(shared, deques.into_iter().zip(yielded).collect())));
-            return Ok(Runtime { shared, threads: Vec::new(), _permit: permit });
+            return Ok(Runtime { shared, threads: Vec::new(), permit });
         }
-        let mut runtime = Runtime { shared, threads: Vec::with_capacity(workers), _permit: permit };
+        let mut runtime = Runtime { shared, threads: Vec::with_capacity(workers), permit };
         for (index, (deque, yielded)) in deques.into_iter().zip(yielded).enumerate() {
-            let started = std::thread::Builder::new().name(format!("{}-{index}", self.name)).spawn(move || {
-                if let Err(error) = mech_fiber::prepare_thread() {
-                    eprintln!("bursar: worker {index} cannot tell who overflows its stack: {error}");
-                }
-                let may_end = Rc::new(Worker::new(index, shared, deque, yielded)).main();
-                shared.workers[index].ended.set(may_end);
-            });
+            let started =
+                std::thread::Builder::new().name(thread_name(&format!("{}-{index}", self.name))).spawn(move || {
+                    if let Err(error) = mech_fiber::prepare_thread() {
+                        eprintln!("bursar: worker {index} cannot tell who overflows its stack: {error}");
+                    }
+                    let Counters { tally, timing, .. } = &shared.workers[index].counters;
+                    tally.begin();
+                    timing.begin();
+                    let may_end = Rc::new(Worker::new(index, shared, deque, yielded)).main();
+                    shared.workers[index].ended.set(may_end);
+                });
             match started {
                 Ok(thread) => runtime.threads.push(thread),
                 Err(error) => return Err(BuildError::Thread { worker: index, error: error.into() }), // drop stops the others
@@ -476,7 +507,7 @@ impl Runtime {
     /// Allows or forbids worker `index` to steal. False if there is no such worker.
     pub fn set_stealing(&self, index: usize, allowed: bool) -> bool {
         self.shared.workers.get(index).is_some_and(|worker| {
-            worker.may_steal.store(allowed, Relaxed);
+            worker.takes.set_steals(allowed);
             worker.inbox.notify(); // it may sleep by the old rule
             true
         })
@@ -492,51 +523,6 @@ impl Runtime {
 
     pub(crate) fn shared(&self) -> &'static Shared {
         self.shared
-    }
-}
-
-impl Shared {
-    /// Ends everything that runs here, then the threads.
-    fn stop(&'static self, threads: Vec<JoinHandle<()>>) {
-        self.end_groups(); // while there are workers
-        self.stopping.store(true, Release);
-        self.idle.notify_all();
-        self.workers.iter().for_each(|worker| worker.inbox.notify());
-        for (thread, worker) in threads.into_iter().zip(&self.workers) {
-            let may_end = worker.ended.wait();
-            if may_end && thread.join().is_err() {
-                eprintln!("bursar: a worker ended by a panic that could not be contained");
-            }
-        }
-        if let Some(seeded) = &self.seeded {
-            seeded.set_worker_set(None);
-        }
-        self.clock.stop();
-        self.pool.stop();
-        self.workers.iter().for_each(|worker| places::give_inbox(worker.inbox));
-        self.stacks.retire();
-    }
-}
-
-impl Drop for Runtime {
-    fn drop(&mut self) {
-        if self.shared.check_process().is_err() {
-            return std::mem::forget(std::mem::take(&mut self.threads)); // a fork: there is no thread to be joined
-        }
-        let (shared, threads) = (self.shared, std::mem::take(&mut self.threads));
-        // A task that has the last handle cannot wait for itself: it is cancelled like the others, and a thread sees to the rest.
-        let is_inside = strand::with(|strand| strand.runtime().is_some_and(|own| std::ptr::eq(own, shared)));
-        if !is_inside {
-            return shared.stop(threads);
-        }
-        let permit = self._permit.take();
-        let stops = std::thread::Builder::new().name("bursar-end".into()).spawn(move || {
-            shared.stop(threads);
-            drop(permit);
-        });
-        if let Err(error) = stops {
-            eprintln!("bursar: a runtime that was dropped by its own task stays, for no thread could end it: {error}");
-        }
     }
 }
 

@@ -11,7 +11,6 @@
 
 use std::{
     hint,
-    sync::atomic::Ordering::Relaxed,
     time::{Duration, Instant},
 };
 
@@ -29,8 +28,10 @@ impl Worker {
     /// Looks everywhere, for a while, then sleeps until there is something. None: the runtime is stopping.
     #[cold]
     pub(super) fn search(&self) -> Option<Next> {
+        let counters = self.counters;
+        stats::add(&counters.searches, 1);
         let idle = &self.shared.idle;
-        let may_steal = || self.slot().may_steal.load(Relaxed);
+        let may_steal = || self.slot().takes.steals();
         let mut searching = may_steal() && idle.begin_search((self.shared.workers.len() as u32).div_ceil(2));
         loop {
             if let Some(next) = self.look(searching) {
@@ -48,10 +49,12 @@ impl Worker {
                 && (!self.shared.has_groups() || !self.has_group_work())
                 && !self.shared.is_stopping()
             {
-                stats::add(&self.slot().counters.parks, 1);
+                stats::add(&counters.parks, 1);
                 self.watch.rest();
+                counters.timing.fall_asleep();
                 self.inbox.sleep(None);
-                stats::add(&self.slot().counters.wakes, 1);
+                counters.timing.wake_up();
+                stats::add(&counters.wakes, 1);
             }
             searching = idle.stay_awake(self.inbox);
             if searching && !may_steal() {

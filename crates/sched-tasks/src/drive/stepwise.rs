@@ -48,6 +48,7 @@ impl Worker {
         self.looks_left.set(0);
         self.look_every.set(1);
         *self.shares.borrow_mut() = None;
+        while self.shared.shares.notices[self.index].pop_batch(0, drop).is_some() {}
     }
 
     /// Takes a step.
@@ -56,6 +57,7 @@ impl Worker {
         own.in_step.set(true);
         own.yielded.set(false);
         if let Some(waiter) = own.paused.take() {
+            stats::add(&self.counters.other_entries, 1); // it was not chosen: it was interrupted
             self.go_on(waiter, worker_strand);
         } else {
             self.start_cleanups(worker_strand);
@@ -83,7 +85,7 @@ impl Worker {
     /// Enters a fiber until it stops. The caller may itself be a fiber, of another runtime.
     pub(super) fn resume_once(self: &Rc<Self>, key: u32, worker_strand: &Strand) {
         let own = self.own();
-        stats::add(&self.slot().counters.switches, 1);
+        stats::add(&self.counters.switches, 1);
         let step = current::enter(worker_strand, || {
             let step = self.fibers.enter_from_anywhere(key);
             if matches!(step, Step::Returned(_)) {

@@ -55,7 +55,7 @@ impl Worker {
         current::enter(&worker_strand, || {
             while let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.work(&worker_strand))) {
                 drop(payload); // the panic hook has printed it
-                stats::add(&self.slot().counters.restarts, 1);
+                stats::add(&self.counters.restarts, 1);
             }
             self.end_fibers(&worker_strand);
         });
@@ -103,7 +103,8 @@ impl Worker {
                 // What it captured is dropped on this thread, and may block it: the worker's own strand is no fiber.
                 let here = thread::for_thread_here();
                 current::enter(&here, || runnable.refuse(reason, &here));
-                stats::add(&self.slot().counters.ended, 1); // that strand has no worker to count
+                stats::add(&self.counters.refused, 1);
+                stats::add(&self.counters.ended, 1); // that strand has no worker to count
                 thread::retire_thread(&here);
             }
         }
@@ -115,8 +116,9 @@ impl Worker {
         let waiter = places::take_waiter(self.inbox);
         let worker = self.clone();
         let fiber = Fiber::new(stack, move |word| {
+            let is_watched = worker.watched;
             let strand = Strand::new(waiter, Some(worker));
-            run_tasks(&strand, word)
+            if is_watched { run_tasks::<true>(&strand, word) } else { run_tasks::<false>(&strand, word) }
         });
         let key = self.fibers.add(self.vacant.borrow_mut().pop(), fiber, waiter);
         waiter.set_tag(key);
@@ -124,13 +126,21 @@ impl Worker {
     }
 
     /// Enters a fiber, and then the one that it names, until one names none.
-    pub(super) fn resume(self: &Rc<Self>, mut key: u32, worker_strand: &Strand) {
-        if self.stepwise.is_some() {
-            return self.resume_once(key, worker_strand);
+    pub(super) fn resume(self: &Rc<Self>, key: u32, worker_strand: &Strand) {
+        match self.watched {
+            false => self.resume_all::<false>(key, worker_strand),
+            true if self.stepwise.is_some() => self.resume_once(key, worker_strand),
+            true => self.resume_all::<true>(key, worker_strand),
         }
+    }
+
+    fn resume_all<const WATCHED: bool>(self: &Rc<Self>, mut key: u32, worker_strand: &Strand) {
         let lost = current::enter(worker_strand, || {
             loop {
-                stats::add(&self.slot().counters.switches, 1);
+                stats::add(&self.counters.switches, 1);
+                if WATCHED {
+                    self.counters.timing.enter_task();
+                }
                 let successor = match self.fibers.enter(key, GO_ON) {
                     Step::Suspended(successor) => successor,
                     Step::Returned(successor) => {
@@ -145,6 +155,9 @@ impl Worker {
                 }
             }
         });
+        if WATCHED {
+            self.counters.timing.enter_scheduler();
+        }
         self.watch.clear();
         if let Some(key) = lost {
             self.clean_up_overflow(key, self.fibers.strand(key), worker_strand);
@@ -162,18 +175,22 @@ impl Worker {
 
 /// What a fiber does: task after task; with a larger stack than usual, one. Returns when the worker exits or has enough idle fibers, with the one that
 /// is next.
-fn run_tasks(strand: &Strand, mut word: usize) -> usize {
+fn run_tasks<const WATCHED: bool>(strand: &Strand, mut word: usize) -> usize {
     let worker = strand.worker.as_ref().expect("a fiber has a worker");
     let has_usual_stack = strand.stack_bytes <= worker.shared.stacks.usual_bytes();
     worker.fibers.introduce(strand.waiter.tag(), strand);
     while word == GO_ON {
+        stats::add(&worker.counters.other_entries, 1);
         while let Some(overflow_cleanup) = { worker.cleanups.borrow_mut().pop_front() } {
             strand.name.set(Name::NO_TASK);
             overflow_cleanup(strand);
         }
         let mut next = worker.handoff.take().map(Next::Start);
         while let Some(Next::Start(runnable)) = next {
-            stats::add(&worker.slot().counters.executed, 1);
+            stats::add(&worker.counters.executed, 1);
+            if WATCHED {
+                worker.counters.timing.enter_task();
+            }
             runnable.run(strand);
             next = worker.next();
             if let Some(Next::Start(other)) = &next

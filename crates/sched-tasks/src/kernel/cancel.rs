@@ -101,6 +101,9 @@ impl NurseryCore {
         let interrupted = interrupt && !self.interrupts.swap(true, AcqRel);
         if interrupted {
             self.attention.store(true, Relaxed); // as weak as the look at it; what waits is interrupted
+            if let Some(group) = self.limited_group() {
+                group.note_cancelled();
+            }
         }
         if !cancelled && !interrupted {
             return Vec::new();

@@ -10,14 +10,14 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak,
+        Condvar, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     thread::JoinHandle,
     time::{Duration, Instant},
 };
 
-use mech_sync::{TIMEOUT, WaitToken};
+use mech_sync::{TIMEOUT, WaitToken, tally};
 
 use super::{cpu_server::CpuServer, nursery::NurseryCore, shared::Shared, strand, wake};
 pub(crate) use crate::deadline::later;
@@ -34,7 +34,7 @@ pub(crate) enum Alarm {
     /// The watchdog looks at the workers.
     Look(&'static Shared),
     /// Time of a context has come back.
-    Refill(Arc<CpuServer>),
+    Refill(Weak<CpuServer>),
 }
 
 /// Names an alarm, to clear it.
@@ -151,7 +151,7 @@ impl Clock {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        tally::lock(&self.state)
     }
 
     /// Sets an alarm.
@@ -234,7 +234,11 @@ impl Alarm {
                 }
             }
             Alarm::Look(shared) => shared.watchdog.look(shared),
-            Alarm::Refill(server) => server.refill(),
+            Alarm::Refill(server) => {
+                if let Some(server) = server.upgrade() {
+                    server.refill();
+                }
+            }
         }
     }
 }

@@ -4,7 +4,9 @@
 //!
 //! # Invariants
 //! - Refills add up to the budget (`policy_cpu::Refills` asserts it). What several workers use at the same time beyond what is left is taken from later refills.
-//! - While it is throttled an alarm is set, which ends that when time comes back and tells the workers. `Shares::throttled` counts the servers that are.
+//! - While it is throttled an alarm is set, which ends that when time comes back and tells those that wait; see `mech_sync::throttle`.
+//! - What is cancelled may unwind while it is throttled, on credit: of later refills at most [`CREDIT`] is used in advance, or one budget if that is more. So who makes its tasks cancelled again and
+//!   again gains that much once, and pays it back.
 
 use std::{
     sync::{
@@ -14,24 +16,35 @@ use std::{
     time::Duration,
 };
 
-use mech_sync::SpinLock;
+use mech_sync::{Gates, Released, SpinLock, Throttle};
 use policy_admission::cpu::Admitted;
 use policy_cpu::{ContextSpec, Nanos, Refills};
 
-use super::{clock::Alarm, nursery::NurseryCore, shared::Shared};
+use super::{
+    clock::Alarm,
+    nursery::NurseryCore,
+    shared::Shared,
+    shares::{Notice, ShareGroup},
+};
 use crate::{
     context::{Context, Overrun},
     error::Reason,
 };
+
+/// So much of later refills what is cancelled may use in advance: enough for some hundred thousand tasks to unwind.
+const CREDIT: Nanos = 100_000_000;
 
 /// A context in use.
 pub(crate) struct CpuServer {
     context: Context,
     spec: ContextSpec,
     /// What was admitted, if it goes before groups without a context: else it only limits.
-    admitted: Option<Admitted>,
+    admitted: SpinLock<Option<Admitted>>,
+    is_reserved: bool,
     time: SpinLock<Time>,
-    is_throttled: AtomicBool,
+    throttle: Throttle<Held>,
+    /// Those of the groups around, the innermost first.
+    around: Box<[Arc<CpuServer>]>,
     /// It had no time left, for which its nursery was cancelled: its tasks may unwind.
     is_over: AtomicBool,
     depletions: AtomicU64,
@@ -43,6 +56,14 @@ struct Time {
     refills: Refills,
     /// When its tasks became runnable last. A worker that chooses may have read the clock before.
     woken: Nanos,
+}
+
+/// What waits for time, on a worker.
+pub(crate) enum Held {
+    /// A group that the worker has something of.
+    Group(Arc<ShareGroup>, usize),
+    /// A group that others could take from the worker.
+    Listing(Arc<ShareGroup>, usize),
 }
 
 /// Whether tasks of a context may run.
@@ -63,14 +84,17 @@ impl CpuServer {
         context: Context,
         spec: ContextSpec,
         admitted: Option<Admitted>,
-        now: Nanos,
+        around: Option<&Arc<ShareGroup>>,
     ) -> Arc<Self> {
+        let now = shared.charging_now();
         Arc::new(Self {
             context,
             spec,
-            admitted,
+            is_reserved: admitted.is_some(),
+            admitted: SpinLock::new(admitted),
             time: SpinLock::new(Time { refills: Refills::new(spec.budget, spec.period, now), woken: now }),
-            is_throttled: AtomicBool::new(false),
+            throttle: Throttle::new(shared.workers.len()),
+            around: around.iter().flat_map(|around| around.servers.iter().cloned()).collect(),
             is_over: AtomicBool::new(false),
             depletions: AtomicU64::new(0),
             nursery: OnceLock::new(),
@@ -80,7 +104,7 @@ impl CpuServer {
 
     /// Whether its tasks go before those without a context.
     pub(crate) fn is_reserved(&self) -> bool {
-        self.admitted.is_some()
+        self.is_reserved
     }
 
     pub(crate) fn context(&self) -> Context {
@@ -97,7 +121,25 @@ impl CpuServer {
     }
 
     pub(crate) fn is_throttled(&self) -> bool {
-        self.is_throttled.load(Relaxed)
+        self.throttle.is_on()
+    }
+
+    /// The same, ordered with what begins to wait.
+    pub(super) fn holds_back(&self) -> bool {
+        self.throttle.holds_back()
+    }
+
+    /// Has `held` told when there is time. False if there is.
+    pub(super) fn wait(&self, held: Held) -> bool {
+        self.throttle.wait(held).is_ok()
+    }
+
+    pub(super) fn gates(&self) -> &Gates {
+        self.throttle.gates()
+    }
+
+    fn outer_gates(&self) -> impl Iterator<Item = &Gates> + Clone {
+        self.around.iter().map(|server| server.gates())
     }
 
     /// By when what it has now should be used.
@@ -134,23 +176,30 @@ impl CpuServer {
                 if !self.is_over.swap(true, Relaxed) {
                     self.depletions.fetch_add(1, Relaxed);
                     // Not here: a cancellation wakes tasks, and this worker is in the middle of a choice.
-                    self.shared.clock.set(Duration::from_nanos(1), Alarm::Refill(self.clone()));
+                    self.shared.clock.set(Duration::from_nanos(1), Alarm::Refill(Arc::downgrade(self)));
                 }
                 Allowance::Demoted
             }
             Overrun::Throttle => {
-                if !self.is_throttled.swap(true, Relaxed) {
+                if self.throttle.begin(&self.shared.shares.counts, self.outer_gates()) {
                     self.depletions.fetch_add(1, Relaxed);
-                    self.shared.shares.throttled.fetch_add(1, Relaxed);
                     let after = Duration::from_nanos(until.saturating_sub(now).max(1));
-                    self.shared.clock.set(after, Alarm::Refill(self.clone()));
+                    self.shared.clock.set(after, Alarm::Refill(Arc::downgrade(self)));
                 }
                 Allowance::Throttled
             }
         }
     }
 
-    /// Time has come back: workers that slept look again. Or it is over, and its nursery is cancelled.
+    /// Whether what is cancelled may unwind although nothing may be left: it has not used more in advance than it may.
+    pub(super) fn may_unwind(&self, now: Nanos) -> bool {
+        let next_at = self.time.lock().refills.next_at();
+        // All refills are later than this if so many whole budgets were used in advance.
+        let budgets = (CREDIT / self.spec.budget).max(1);
+        next_at <= now.saturating_add(self.spec.period.saturating_mul(budgets))
+    }
+
+    /// Time has come back: those that waited are told. Or it is over, and its nursery is cancelled.
     pub(super) fn refill(&self) {
         if self.is_over.load(Relaxed)
             && let Some(nursery) = self.nursery.get().and_then(Weak::upgrade)
@@ -158,21 +207,40 @@ impl CpuServer {
             let [budget, period] = [self.spec.budget, self.spec.period].map(Duration::from_nanos);
             nursery.cancel_for(Reason::CpuTimeSpent { budget, period });
         }
-        if self.is_throttled.swap(false, Relaxed) {
-            self.shared.shares.throttled.fetch_sub(1, Relaxed);
+        self.end_throttle();
+    }
+
+    fn end_throttle(&self) {
+        let shares = &self.shared.shares;
+        let Some(Released { waiting, items }) = self.throttle.end(&shares.counts, self.outer_gates()) else { return };
+        for held in waiting {
+            match held {
+                Held::Group(group, worker) => {
+                    shares.notices[worker].push(Notice::Released(group));
+                    self.shared.workers[worker].inbox.notify();
+                }
+                Held::Listing(group, worker) => shares.put_back(worker, group),
+            }
         }
-        self.shared.idle.notify_all();
-        self.shared.workers.iter().for_each(|worker| worker.inbox.notify());
+        if items > 0 {
+            self.shared.idle.published();
+        }
+    }
+
+    /// Its group has ended: what was promised to it others may have.
+    pub(super) fn retire(&self) {
+        if let Some(admitted) = self.admitted.lock().take() {
+            self.shared.shares.release(&admitted);
+        }
+        self.end_throttle();
     }
 }
 
 impl Drop for CpuServer {
+    /// Its nursery may not have opened.
     fn drop(&mut self) {
-        if self.is_throttled.swap(false, Relaxed) {
-            self.shared.shares.throttled.fetch_sub(1, Relaxed);
-        }
-        if let Some(admitted) = &self.admitted {
-            self.shared.shares.release(admitted);
+        if let Some(admitted) = self.admitted.lock().take() {
+            self.shared.shares.release(&admitted);
         }
     }
 }

@@ -3,8 +3,9 @@
 //! Room: state. Knows lines and the tree of shares; how a worker uses them is `choosing/shares.rs`.
 //!
 //! # Invariants
-//! - A group is awake in `tree` if its lines here may have something; it is put to sleep when they are found empty. The root's queues are the worker's own, and it is put to sleep
+//! - A group is awake in `tree` if its lines here may have something that may run; it is put to sleep when they are found empty. The root's queues are the worker's own, and it is put to sleep
 //!   or woken before every pick.
+//! - A group that waits for time here is on the list of a context that has none, and is told when that has; see `unwinding.rs` for what of it may run meanwhile.
 //! - From `since` on the time of this worker has not been charged; before, each moment was charged once, to the group that had the worker.
 
 use std::{
@@ -18,9 +19,10 @@ use policy_cpu::{Nanos, ShareTree};
 use vocab::Priority;
 
 use super::{
+    cpu_server::Held,
     shares::{Membership, SLICE, ShareGroup},
     task::{Runnable, RunnableRef},
-    worker::{ReadyWhat, Worker},
+    worker::{Next, ReadyWhat, Worker},
 };
 
 /// What a worker knows of the groups.
@@ -37,22 +39,20 @@ pub(crate) struct LocalShares {
     pub(crate) reserved_current: Option<u32>,
     /// Those that have none left, and go on among the others.
     pub(crate) demoted: Vec<u32>,
-    /// Groups that have something here and wait for time.
-    pub(crate) throttled: Vec<u32>,
     /// Something woke that goes before what runs.
     pub(crate) preempted: bool,
     /// What the clock of this worker's thread and the counter said at some moment since which the worker has not slept.
     pub(crate) measured: Option<Measured>,
     /// What is known is of this generation of groups.
     generation: u64,
-    /// How many started tasks of groups could go on here, those that wait for time not counted.
+    /// How many started tasks of groups could go on here, and tasks that are to unwind; those that wait for time not counted.
     pub(crate) ready: usize,
     /// Groups met since those that ended were forgotten.
     met: usize,
     /// Before this it does not look for unstarted tasks of others again.
     pub(crate) next_pull: Nanos,
-    /// Which group is looked at next for tasks that could start here.
-    pub(crate) turn: u32,
+    /// Which group was looked at last for tasks that could start here.
+    pub(crate) turn: u64,
     /// What the root had here, and what it had elsewhere and was charged for.
     pub(crate) root: Served,
 }
@@ -89,8 +89,26 @@ pub(crate) struct LocalGroup {
     pub(crate) served: Served,
     /// Its choices.
     pub(crate) tick: u32,
-    /// It waits for time.
-    pub(crate) is_throttled: bool,
+    pub(crate) phase: Phase,
+    /// What is cancelled of it and was found while it waited for time. Goes first.
+    pub(crate) unwinding: VecDeque<Next>,
+}
+
+/// What of a group may run here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// All of it.
+    Free,
+    /// It waits for time, and what is cancelled may unwind.
+    Unwinding,
+    /// It waits for time, all of it.
+    Held,
+}
+
+impl Phase {
+    pub(crate) fn is_throttled(self) -> bool {
+        self != Phase::Free
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -111,7 +129,6 @@ impl LocalShares {
             reserved: Vec::new(),
             reserved_current: None,
             demoted: Vec::new(),
-            throttled: Vec::new(),
             measured: None,
             generation: 0,
             ready: 0,
@@ -121,6 +138,13 @@ impl LocalShares {
             turn: 0,
             root: Served::default(),
         }
+    }
+
+    /// The group that has the worker, if its slice is not over and none goes before it.
+    #[inline]
+    pub(crate) fn in_slice(&self, now: Nanos) -> Option<u32> {
+        let current = self.reserved_current.or(self.tree.current());
+        current.filter(|_| now < self.until && !self.preempted)
     }
 
     /// The group of that number, if it is known here.
@@ -140,6 +164,11 @@ impl LocalShares {
         self.groups[place].as_mut().expect("just met")
     }
 
+    /// The same for one that is known.
+    fn known_by_number(&self, number: u32) -> &LocalGroup {
+        self.groups[number as usize].as_ref().expect("it is known")
+    }
+
     #[cold]
     fn meet(&mut self, group: &Arc<ShareGroup>) {
         self.met += 1;
@@ -156,17 +185,22 @@ impl LocalShares {
         if self.tree.contains(group.number) {
             self.tree.remove(group.number);
         }
-        let added = self.tree.add(group.number, group.parent_number(), group.weight(), group.slice);
+        let added = self.tree.add(group.number, group.parent_number(), group.weight(), group.slice());
         added.expect("groups are not deeper than trees, and there is room");
+        self.put_to_sleep(group.number);
+        self.demoted.retain(|&other| other != group.number);
         let local = LocalGroup {
             group: group.clone(),
             ready: VecDeque::new(),
             served: Served::default(),
             tick: 0,
-            is_throttled: false,
+            phase: Phase::Free,
+            unwinding: VecDeque::new(),
         };
-        let old = self.groups[group.number as usize].replace(local);
-        debug_assert!(old.is_none_or(|old| old.ready.is_empty()), "a group ended with tasks in its line");
+        if let Some(old) = self.groups[group.number as usize].replace(local) {
+            debug_assert!(!old.has_tasks(), "a group ended with tasks in its line");
+            self.ready -= if old.phase.is_throttled() { 0 } else { old.ready.len() };
+        }
     }
 
     /// A group has something to run here.
@@ -175,8 +209,13 @@ impl LocalShares {
             return;
         }
         if let Some(local) = self.get(number) {
-            if local.is_throttled {
-                return; // until it is told that there is time
+            match local.phase {
+                Phase::Free => {}
+                Phase::Unwinding if !local.unwinding.is_empty() => {
+                    self.preempted |= self.tree.wake(number);
+                    return;
+                }
+                Phase::Unwinding | Phase::Held => return, // until it is told that there is time
             }
             if !local.group.servers.is_empty() {
                 return self.wake_with_context(number);
@@ -204,14 +243,44 @@ impl LocalShares {
         }
     }
 
-    /// A group has no time left: it sleeps, and what is ready of it is not counted.
-    pub(crate) fn throttle(&mut self, number: u32) {
+    /// A group has no time left: it sleeps, and what is ready of it is not counted. False if there is time by now.
+    pub(crate) fn throttle(&mut self, number: u32, worker: usize) -> bool {
         self.put_to_sleep(number);
-        let Some(local) = self.get(number) else { return };
-        local.is_throttled = true;
+        let Some(local) = self.get(number) else { return true };
+        if local.phase.is_throttled() {
+            return true;
+        }
+        if !local.group.wait(|| Held::Group(local.group.clone(), worker)) {
+            self.wake(number);
+            return false;
+        }
+        local.phase = Phase::Unwinding;
         let ready = local.ready.len();
         self.ready -= ready;
-        self.throttled.push(number);
+        true
+    }
+
+    /// A group that waited has time again.
+    pub(crate) fn release(&mut self, group: &Arc<ShareGroup>) {
+        let Some(local) = self.get(group.number) else { return };
+        if !local.phase.is_throttled() || !Arc::ptr_eq(&local.group, group) {
+            return;
+        }
+        let counts = local.ready.len() + if local.phase == Phase::Held { local.unwinding.len() } else { 0 };
+        local.phase = Phase::Free;
+        self.ready += counts;
+        self.put_to_sleep(group.number); // if it unwound, its rank was another
+        self.wake(group.number);
+    }
+
+    /// A group that waits may not even unwind.
+    pub(crate) fn hold(&mut self, number: u32) {
+        self.put_to_sleep(number);
+        let Some(local) = self.get(number) else { return };
+        if std::mem::replace(&mut local.phase, Phase::Held) == Phase::Unwinding {
+            let unwinding = local.unwinding.len();
+            self.ready -= unwinding;
+        }
     }
 
     /// A group has nothing to run here.
@@ -225,34 +294,11 @@ impl LocalShares {
         }
     }
 
-    /// Whether a group that waited for time here has some.
-    pub(crate) fn has_released(&self) -> bool {
-        let is_released = |number: &u32| match &self.groups[*number as usize] {
-            Some(local) => !local.group.is_throttled(),
-            None => true,
-        };
-        self.throttled.iter().any(is_released)
-    }
-
-    /// Wakes the groups that have time again.
-    pub(crate) fn release(&mut self) {
-        for number in std::mem::take(&mut self.throttled) {
-            let Some(local) = self.get(number) else { continue };
-            if local.group.is_throttled() {
-                self.throttled.push(number);
-                continue;
-            }
-            local.is_throttled = false;
-            let ready = local.ready.len();
-            self.ready += ready;
-            self.wake(number);
-        }
-    }
-
     /// Gives the memory of groups that have ended back, now and then.
     fn forget_ended(&mut self) {
         for place in &mut self.groups {
-            if place.as_ref().is_some_and(|local| local.group.has_ended() && local.ready.is_empty()) {
+            let is_over = |local: &LocalGroup| local.group.has_ended() && local.ready.is_empty() && !local.has_tasks();
+            if place.as_ref().is_some_and(is_over) {
                 *place = None; // in the tree it sleeps, or is put to sleep when it is picked
             }
         }
@@ -260,8 +306,18 @@ impl LocalShares {
 
     /// Forgets everything: the groups that it knew have ended.
     fn forget_all(&mut self) {
-        debug_assert!(self.ready == 0, "groups ended with {} tasks in their lines", self.ready);
+        debug_assert!(
+            !self.groups.iter().flatten().any(LocalGroup::has_tasks),
+            "groups ended with tasks in their lines"
+        );
         *self = Self { generation: self.generation, ..Self::new() };
+    }
+}
+
+impl LocalGroup {
+    /// Whether it has started tasks here. A future in its line may have been taken away.
+    fn has_tasks(&self) -> bool {
+        !self.unwinding.is_empty() || self.ready.iter().any(|ready| matches!(ready.what, ReadyWhat::Fiber(_)))
     }
 }
 
@@ -271,7 +327,7 @@ impl Worker {
         let shares = self.shares.borrow_mut();
         let mut shares =
             RefMut::map(shares, |shares| &mut **shares.get_or_insert_with(|| Box::new(LocalShares::new())));
-        let generation = self.shared.shares.generation.load(Relaxed);
+        let generation = self.shared.shares.generation();
         if shares.generation != generation {
             shares.forget_all();
             shares.generation = generation;
@@ -285,11 +341,16 @@ impl Worker {
         let scope = task.scope();
         let Some(group) = scope.group() else { return Err(task) };
         let mut shares = self.local_shares();
-        shares.known(group);
-        shares.wake(group.number);
-        drop(shares);
-        group.push(self.index, priority, task); // the last use of its nursery: it may end now
-        self.shared.idle.published();
+        let local = shares.known(group);
+        if local.phase.is_throttled() && scope.is_cancelled() {
+            shares.unwind(group.number, Next::Start(task));
+            return Ok(());
+        }
+        let number = group.number;
+        shares.wake(number);
+        let group = &shares.known_by_number(number).group;
+        group.push(self.index, priority, task); // the last use of its nursery: it may end now, and the group is kept here
+        group.published(self.index);
         Ok(())
     }
 
@@ -304,7 +365,9 @@ impl Worker {
     pub(crate) fn enqueue_in_group(&self, waiter: &'static Waiter, yielded: bool) -> bool {
         let Some(scope) = self.fibers.base(waiter.tag()) else { return false };
         let Some(group) = scope.group() else { return false };
-        self.line_up(group, yielded, ReadyWhat::Fiber(waiter));
+        if !self.is_to_unwind_now(group, waiter) {
+            self.line_up(group, yielded, ReadyWhat::Fiber(waiter));
+        }
         true
     }
 
@@ -313,6 +376,12 @@ impl Worker {
     pub(crate) fn requeue_in_group(&self, future: RunnableRef, yielded: bool) -> Result<(), RunnableRef> {
         let scope = future.scope();
         let Some(group) = scope.group() else { return Err(future) };
+        let mut shares = self.local_shares();
+        if scope.is_cancelled() && shares.known(group).phase.is_throttled() {
+            shares.unwind(group.number, Next::Start(future));
+            return Ok(());
+        }
+        drop(shares);
         self.line_up(group, yielded, ReadyWhat::Future);
         group.lines[self.index].yielded.push(future); // the last use of its nursery: the watchdog may take it
         Ok(())
@@ -323,7 +392,7 @@ impl Worker {
         let mut shares = self.local_shares();
         let local = shares.known(group);
         local.ready.push_back(GroupReady { mark, yielded, what });
-        let counts = usize::from(!local.is_throttled);
+        let counts = usize::from(!local.phase.is_throttled());
         shares.ready += counts;
         shares.wake(group.number);
         let ready = self.ready.len() + shares.ready;
@@ -331,12 +400,13 @@ impl Worker {
         self.watch.count_ready(ready);
     }
 
-    /// Whether something of a group could run here now.
+    /// Whether something of a group could run here now, or has to be looked at.
     #[cold]
     pub(crate) fn has_group_work(&self) -> bool {
-        !self.shared.shares.injected.is_empty() || self.shared.shares.has_unstarted(|worker| worker == self.index) || {
-            let shares = self.local_shares();
-            shares.ready > 0 || shares.has_released()
-        }
+        let shares = &self.shared.shares;
+        !shares.injected.is_empty() && self.slot().takes.shared()
+            || !shares.notices[self.index].is_empty()
+            || shares.counts.of(self.index) > 0
+            || self.local_shares().ready > 0
     }
 }

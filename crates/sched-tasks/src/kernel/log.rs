@@ -98,6 +98,9 @@ impl Worker {
 
     #[cold]
     pub(crate) fn log_next(&self, choice: Choice, next: &Next) {
+        if self.slot().log.is_none() {
+            return;
+        }
         let task = match next {
             Next::Start(runnable) => Some(runnable.id()),
             Next::Resume(waiter) => self.fibers.task(waiter.tag()),

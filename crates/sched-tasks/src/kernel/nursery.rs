@@ -259,6 +259,11 @@ impl NurseryCore {
         self.group.as_ref()
     }
 
+    /// The same if that may have to wait for time.
+    pub(super) fn limited_group(&self) -> Option<&Membership> {
+        self.group.as_ref().filter(|group| !group.servers.is_empty())
+    }
+
     /// The nurseries directly inside.
     pub(crate) fn nested(&self) -> Vec<Arc<NurseryCore>> {
         self.inner.lock().nested.iter().map(|(_, nursery)| nursery.clone()).collect()
@@ -329,5 +334,15 @@ impl NurseryCore {
         let key = self.shared.clock.set(after, what(self.this.clone()));
         self.inner.lock().alarms.push(key);
         self.has_alarms.store(true, Relaxed);
+    }
+}
+
+impl Drop for NurseryCore {
+    fn drop(&mut self) {
+        if *self.interrupts.get_mut()
+            && let Some(group) = self.limited_group()
+        {
+            group.forget_cancelled();
+        }
     }
 }

@@ -107,7 +107,7 @@ impl Worker {
     /// One of those was cancelled.
     #[cold]
     pub(crate) fn count_cancelled(&self) {
-        stats::add(&self.slot().counters.cancelled, 1);
+        stats::add(&self.counters.cancelled, 1);
     }
 
     /// Pays what it owes.
@@ -138,7 +138,7 @@ impl Worker {
         match self.pending_ends.ended.replace(0) {
             0 => {}
             ended => {
-                stats::add(&self.slot().counters.ended, ended.into());
+                stats::add(&self.counters.ended, ended.into());
                 scope.children_ended(ended, self.pending_ends.permits.replace(0));
             }
         }

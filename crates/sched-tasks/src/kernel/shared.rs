@@ -21,6 +21,7 @@ use super::{
     seeded::Seeded,
     shares::Shares,
     strand,
+    takes::Takes,
     task::{Runnable, RunnableRef},
     watchdog::{Watchdog, Watched},
 };
@@ -66,7 +67,7 @@ pub(crate) struct Shared {
 #[derive(Default)]
 #[repr(align(128))]
 pub(crate) struct Modes {
-    /// Workers do not take the short way: their choices are made step by step, or logged, or there are groups.
+    /// Workers do not take the short way: their choices are made step by step, logged or counted, or there are groups.
     pub(crate) long_way: AtomicBool,
     pub(crate) has_groups: AtomicBool,
 }
@@ -78,7 +79,7 @@ pub(crate) struct WorkerSlot {
     /// Futures that yielded; only the watchdog takes them from here.
     pub(crate) yielded: Stealer<Runnable>,
     pub(crate) ended: Ended,
-    pub(crate) may_steal: AtomicBool,
+    pub(crate) takes: Takes,
     /// A test asked this worker to fail.
     pub(crate) fails_next: AtomicBool,
     pub(crate) counters: Counters,
@@ -172,7 +173,8 @@ impl Shared {
 
     /// The first group is there, or the last is gone. Under the lock of the groups.
     pub(crate) fn set_groups(&self, has_groups: bool) {
-        let is_watched = self.seeded.is_some() || self.workers.iter().any(|worker| worker.log.is_some());
+        let is_watched = |worker: &WorkerSlot| worker.log.is_some() || worker.counters.is_diagnosed;
+        let is_watched = self.seeded.is_some() || self.workers.iter().any(is_watched);
         self.modes.has_groups.store(has_groups, Relaxed);
         self.modes.long_way.store(has_groups || is_watched, Relaxed);
     }
@@ -207,18 +209,23 @@ impl Shared {
 
     /// Whether there is work that any worker may take.
     pub(crate) fn has_work(&self, except: usize) -> bool {
-        !self.high.is_empty()
-            || !self.injected.is_empty()
-            || !self.low.is_empty()
+        self.has_queued(except)
             || self.has_stealable(except)
             || self.has_groups()
-                && (!self.shares.injected.is_empty()
-                    || self.workers[except].may_steal.load(Relaxed) && self.shares.has_stealable(except))
+                && (!self.shares.injected.is_empty() && self.workers[except].takes.shared()
+                    || self.workers[except].takes.steals() && self.shares.has_stealable(except))
+    }
+
+    /// Whether worker `index` would find something in the queues that all workers share.
+    #[inline]
+    pub(crate) fn has_queued(&self, index: usize) -> bool {
+        (!self.high.is_empty() || !self.injected.is_empty() || !self.low.is_empty())
+            && self.workers[index].takes.shared()
     }
 
     /// Whether worker `thief` could steal something.
     pub(crate) fn has_stealable(&self, thief: usize) -> bool {
-        self.workers[thief].may_steal.load(Relaxed)
+        self.workers[thief].takes.steals()
             && self.workers.iter().enumerate().any(|(index, worker)| index != thief && !worker.stealer.is_empty())
     }
 }

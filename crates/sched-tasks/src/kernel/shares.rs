@@ -1,47 +1,44 @@
-//! Groups of tasks with shares of CPU time: what workers share of them.
+//! Groups of tasks with shares of CPU time: which there are, and where their tasks wait.
 //!
 //! Room: state. Knows groups and their queues; which group a worker runs next is `choosing/shares.rs`.
 //!
-//! A nursery with a weight is a group, and so are all nurseries inside it that have none of their own. What belongs to no group is in the root's, whose queues are those of
-//! the workers themselves: a runtime without groups does not come here.
+//! A nursery with a weight is a group, and so are all nurseries inside it that have none of their own; all nurseries of a tenant are one group. What belongs to no group is in the root's, whose queues
+//! are those of the workers themselves: a runtime without groups does not come here.
 //!
 //! # Invariants
 //! - An unstarted task of a group is in one line of one worker, or in `injected`. Started fibers are in the line of their worker alone.
-//! - `unstarted` counts, for each worker, what others may take from its lines: it is counted up before the task can be taken, and a worker is told of it after.
-//! - `Shared::goes_long_way` is true while there is a group. A group is there as long as a nursery is in it, or a group inside it is there.
-//!
-//! # Rejected
-//! A lock-free deque for each group and worker: a spawn would cost a third less, and each group 4 KiB more for each worker.
+//! - `counts` says, for each worker, how many of them others may take: not those of groups that wait for time. `rosters` says of which groups they are. See `mech_sync::counts`, `mech_sync::roster`.
+//! - `Shared::goes_long_way` is true while there is a group. A group is there as long as a nursery is in it, or a group inside it is there. See `mech_sync::directory`.
+//! - No look of an idle worker, and no theft, takes longer because there are more groups.
 
 use std::{
-    collections::VecDeque,
     fmt,
     ops::Deref,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{
-            AtomicBool, AtomicU64, AtomicUsize,
-            Ordering::{AcqRel, Relaxed},
-        },
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
-    time::Duration,
 };
 
-use mech_sync::{Injector, SpinLock};
-use policy_admission::cpu::{AdmitError, Admitted, CpuAdmission, Island};
+use mech_sync::{Counts, Directory, Gates, Injector, Line, Listing, Members, Roster, SpinLock, directory};
+use policy_admission::{
+    TenantId,
+    cpu::{AdmitError, Admitted, CpuAdmission, Island},
+};
 use policy_cpu::{ContextSpec, DEPTH_MAX, Latency, Nanos, ShareTree, Weight};
-use slab::Slab;
 use vocab::Priority;
 
 use super::{
-    cpu_server::{Allowance, CpuServer},
+    cpu_server::{Allowance, CpuServer, Held},
     shared::Shared,
     task::{Runnable, RunnableRef},
 };
-use crate::context::Context;
 
 /// How long a group runs on a worker before others may: a compromise between how soon the others come and how often caches are filled anew.
 pub(crate) const SLICE: Nanos = 200_000;
+
+/// So many groups a thief looks at before it gives up. Each that has nothing is forgotten, so the next look finds others.
+const LOOKS_MOST: usize = 64;
 
 /// The slice of a group, for which a CPU's scheduler would use `wanted`: as many times ours, within limits.
 pub(crate) fn slice_for(wanted: Nanos) -> Nanos {
@@ -54,104 +51,52 @@ pub(crate) fn slice_for(wanted: Nanos) -> Nanos {
 pub(crate) struct ShareGroup {
     /// In the trees of the workers; used again when the group is gone.
     pub(crate) number: u32,
+    /// Never used again.
+    pub(crate) serial: u64,
     pub(crate) parent: Option<Arc<ShareGroup>>,
     /// Keeps the parent there.
     inside: SpinLock<Option<Membership>>,
     /// Nurseries in it, and groups inside it.
-    members: AtomicUsize,
+    members: Members,
     has_ended: AtomicBool,
     level: u32,
-    name: Option<Arc<str>>,
-    /// In 1024ths of that of a task in no group.
-    weight: u32,
-    pub(crate) slice: Nanos,
+    pub(super) about: About,
     /// What its tasks had of all workers, in nanoseconds.
     pub(crate) served: AtomicU64,
     /// By worker.
     pub(crate) lines: Box<[Lines]>,
     /// Its context, and those of the groups around it: all of them have to have time.
     pub(crate) servers: Box<[Arc<CpuServer>]>,
+    /// The first of them is its own.
+    has_server: bool,
     /// Its tasks go before those of groups without a context.
     pub(crate) is_reserved: bool,
-    shared: &'static Shared,
+    /// Nurseries of it that were cancelled and are not over, if it has servers.
+    cancelled: AtomicUsize,
+    pub(super) shared: &'static Shared,
+}
+
+/// What a group is to be like.
+#[derive(Debug, Clone)]
+pub(crate) struct About {
+    pub(crate) name: Option<Arc<str>>,
+    /// In 1024ths of that of a task in no group.
+    pub(crate) weight: u32,
+    pub(crate) slice: Nanos,
+    /// All nurseries of this tenant that are inside the same group are in it.
+    pub(crate) tenant: Option<TenantId>,
 }
 
 /// What waits for one worker, and what others may take of it.
 #[repr(align(128))]
 #[derive(Default)]
 pub(crate) struct Lines {
-    pub(crate) high: Line,
-    pub(crate) unstarted: Line,
-    pub(crate) low: Line,
+    pub(crate) high: Line<RunnableRef>,
+    pub(crate) unstarted: Line<RunnableRef>,
+    pub(crate) low: Line<RunnableRef>,
+    listing: Listing,
     /// Futures that yielded: only the watchdog takes them away.
-    pub(crate) yielded: Line,
-}
-
-/// Tasks in the order they came, each with a number that only grows.
-#[derive(Default)]
-pub(crate) struct Line {
-    len: AtomicUsize,
-    inner: SpinLock<Numbered>,
-}
-
-#[derive(Default)]
-struct Numbered {
-    tasks: VecDeque<(u64, RunnableRef)>,
-    next: u64,
-}
-
-impl Line {
-    pub(crate) fn push(&self, task: RunnableRef) {
-        let mut inner = self.inner.lock();
-        let number = inner.next;
-        inner.next += 1;
-        inner.tasks.push_back((number, task));
-        self.len.store(inner.tasks.len(), Relaxed);
-    }
-
-    fn take(
-        &self,
-        take: impl FnOnce(&mut VecDeque<(u64, RunnableRef)>) -> Option<(u64, RunnableRef)>,
-    ) -> Option<RunnableRef> {
-        if self.is_empty() {
-            return None;
-        }
-        let mut inner = self.inner.lock();
-        let taken = take(&mut inner.tasks);
-        self.len.store(inner.tasks.len(), Relaxed);
-        taken.map(|(_, task)| task)
-    }
-
-    pub(crate) fn pop_oldest(&self) -> Option<RunnableRef> {
-        self.take(VecDeque::pop_front)
-    }
-
-    pub(crate) fn pop_newest(&self) -> Option<RunnableRef> {
-        self.take(VecDeque::pop_back)
-    }
-
-    /// Takes `item` if it is the newest.
-    fn pop_if_newest(&self, item: *mut Runnable) -> Option<RunnableRef> {
-        self.take(|tasks| if tasks.back()?.1.is_item(item) { tasks.pop_back() } else { None })
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.len.load(Relaxed)
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The number that the next task gets.
-    pub(crate) fn mark(&self) -> u64 {
-        self.inner.lock().next
-    }
-
-    /// Whether all tasks that came before `mark` are gone.
-    pub(crate) fn has_passed(&self, mark: u64) -> bool {
-        self.is_empty() || self.inner.lock().tasks.front().is_none_or(|(number, _)| *number >= mark)
-    }
+    pub(crate) yielded: Line<RunnableRef>,
 }
 
 impl Lines {
@@ -161,17 +106,28 @@ impl Lines {
     }
 }
 
+/// What is to be done about a group on a worker where it waits for time.
+pub(crate) enum Notice {
+    /// A context that it waited for has time again.
+    Released(Arc<ShareGroup>),
+    /// Some of its tasks were cancelled.
+    Cancelled(Arc<ShareGroup>),
+}
+
+/// A tenant inside a group, which has this number; 0 is the root.
+type TenantKey = (u32, TenantId);
+
 /// The groups of a runtime.
 pub(crate) struct Shares {
-    table: SpinLock<Slab<Arc<ShareGroup>>>,
-    /// How often there was a first group: what workers knew of groups before is void.
-    pub(crate) generation: AtomicU64,
+    groups: Directory<TenantKey, GroupRef>,
     /// Tasks of groups that no worker has yet: from other threads.
     pub(crate) injected: Injector<(Priority, RunnableRef)>,
     /// By worker: how many tasks of groups others may take from it.
-    unstarted: Box<[AtomicUsize]>,
-    /// How many contexts have no time left.
-    pub(crate) throttled: AtomicUsize,
+    pub(crate) counts: Counts,
+    /// By worker: of which groups.
+    rosters: Box<[Roster<ShareGroup>]>,
+    /// By worker: what it has to look at.
+    pub(crate) notices: Box<[Injector<Notice>]>,
     /// What was promised to contexts.
     admission: Mutex<CpuAdmission>,
     /// What tasks of no group had of all workers, in nanoseconds, since there were groups.
@@ -181,20 +137,34 @@ pub(crate) struct Shares {
 impl Shares {
     pub(crate) fn new(workers: usize) -> Self {
         Self {
-            table: SpinLock::default(),
-            generation: AtomicU64::new(0),
+            groups: Directory::default(),
             injected: Injector::default(),
-            unstarted: (0..workers).map(|_| AtomicUsize::new(0)).collect(),
-            throttled: AtomicUsize::new(0),
+            counts: Counts::new(workers),
+            rosters: (0..workers).map(|_| Roster::default()).collect(),
+            notices: (0..workers).map(|_| Injector::default()).collect(),
             admission: Mutex::new(CpuAdmission::new(workers as u32)),
             root_served: AtomicU64::new(0),
         }
     }
 
+    /// How often there was a first group: what workers knew of groups before is void.
+    pub(crate) fn generation(&self) -> u64 {
+        self.groups.generation()
+    }
+
+    /// All groups that have not ended.
+    pub(crate) fn all(&self) -> Vec<Arc<ShareGroup>> {
+        self.groups.all().into_iter().map(|group| group.0).collect()
+    }
+
     /// Promises a context its time on the workers, if they have it.
     pub(crate) fn admit(&self, name: &str, spec: ContextSpec) -> Result<Admitted, Arc<AdmitError>> {
-        let mut admission = self.admission.lock().unwrap_or_else(PoisonError::into_inner);
-        admission.admit(&Island::new(name).task("its tasks", spec)).map_err(Arc::new)
+        self.admit_island(&Island::new(name).task("its tasks", spec))
+    }
+
+    /// The same for all that an island asks for, or nothing of it. A CPU there is a worker here.
+    pub(crate) fn admit_island(&self, island: &Island) -> Result<Admitted, Arc<AdmitError>> {
+        self.admission.lock().unwrap_or_else(PoisonError::into_inner).admit(island).map_err(Arc::new)
     }
 
     /// A context ended.
@@ -203,105 +173,107 @@ impl Shares {
     }
 
     /// Whether others than `thief` have tasks of groups that it could take.
+    #[inline]
     pub(crate) fn has_stealable(&self, thief: usize) -> bool {
-        self.has_unstarted(|worker| worker != thief)
+        self.counts.any(|worker| worker != thief)
     }
 
-    /// Whether one of these workers has tasks of groups that have not started, and may.
-    pub(crate) fn has_unstarted(&self, of: impl Fn(usize) -> bool) -> bool {
-        let has_some = self.unstarted.iter().enumerate().any(|(worker, count)| of(worker) && count.load(Relaxed) > 0);
-        if !has_some || self.throttled.load(Relaxed) == 0 {
-            return has_some;
+    /// The next group after `serial`, in turn, that has something unstarted on `victim` and need not wait for time. `looked` is called for each that it looks at.
+    pub(crate) fn next_on(&self, victim: usize, serial: u64, looked: impl Fn()) -> Option<Arc<ShareGroup>> {
+        for _ in 0..LOOKS_MOST {
+            looked();
+            let (number, group) = self.rosters[victim].after(serial)?;
+            let lines = &group.lines[victim];
+            if !lines.has_unstarted() {
+                self.rosters[victim].take_off(&lines.listing, number, || !lines.has_unstarted());
+            } else if group.is_throttled() {
+                self.rosters[victim].hold(number);
+                if !group.wait(|| Held::Listing(group.clone(), victim)) {
+                    self.put_back(victim, group); // there is time by now
+                }
+            } else {
+                return Some(group);
+            }
         }
-        // Some of them may be of groups that have no time left.
-        let has_some_in = |group: &ShareGroup| {
-            let mut lines = group.lines.iter().enumerate().filter(|(worker, _)| of(*worker));
-            !group.is_throttled() && lines.any(|(_, lines)| lines.has_unstarted())
-        };
-        self.table.lock().iter().any(|(_, group)| has_some_in(group))
+        None
     }
 
-    pub(crate) fn count_in(&self, worker: usize) {
-        self.unstarted[worker].fetch_add(1, Relaxed);
-    }
-
-    pub(crate) fn count_out(&self, worker: usize) {
-        self.unstarted[worker].fetch_sub(1, Relaxed);
-    }
-
-    /// One of the groups, in turn. `turn` counts.
-    pub(crate) fn one_of(&self, turn: u32) -> Option<Arc<ShareGroup>> {
-        let table = self.table.lock();
-        let place = (turn as usize).checked_rem(table.capacity().min(table_end(&table)))?;
-        table.get(place).cloned()
-    }
-
-    /// All groups that have not ended.
-    pub(crate) fn all(&self) -> Vec<Arc<ShareGroup>> {
-        self.table.lock().iter().map(|(_, group)| group.clone()).collect()
+    /// A group that had no time may be taken from again.
+    pub(super) fn put_back(&self, victim: usize, group: Arc<ShareGroup>) {
+        if !group.has_ended() {
+            self.rosters[victim].put_back(group.serial, group);
+        }
     }
 }
 
-/// One more than the largest place that was ever used.
-fn table_end<T>(table: &Slab<T>) -> usize {
-    table.iter().next_back().map_or(0, |(place, _)| place + 1)
+/// A group in the directory.
+#[derive(Clone)]
+struct GroupRef(Arc<ShareGroup>);
+
+impl directory::Entry for GroupRef {
+    fn members(&self) -> &Members {
+        &self.0.members
+    }
 }
 
 impl ShareGroup {
-    /// A group inside `parent`, with so many 1024ths of the share of a task that is in no group.
+    /// A group inside `parent`; that of the tenant which is there already, if it is one.
     pub(crate) fn open(
         shared: &'static Shared,
         parent: Option<Membership>,
-        weight: u32,
-        slice: Nanos,
-        name: Option<Arc<str>>,
+        about: About,
         server: Option<Arc<CpuServer>>,
     ) -> Membership {
+        let groups = &shared.shares.groups;
+        let parent_number = parent.as_ref().map_or(ShareTree::ROOT, |parent| parent.number);
+        let key = about.tenant.map(|tenant| (parent_number, tenant));
+        if let Some(known) = key.as_ref().and_then(|key| groups.join(key)) {
+            return Membership(known.0);
+        }
         let level = parent.as_ref().map_or(0, |parent| parent.level) + 1;
         assert!(level < DEPTH_MAX, "the caller checks the depth of groups");
         let around = parent.iter().flat_map(|parent| parent.servers.iter().cloned());
-        let is_reserved = server.as_ref().is_some_and(|server| server.is_reserved());
+        let (has_server, is_reserved) = (server.is_some(), server.as_ref().is_some_and(|server| server.is_reserved()));
         let servers = server.into_iter().chain(around).collect();
         let lines = shared.workers.iter().map(|_| Lines::default()).collect();
-        let mut table = shared.shares.table.lock();
-        let entry = table.vacant_entry();
-        let group = Arc::new(ShareGroup {
-            number: entry.key() as u32 + 1, // 0 is the root
-            parent: parent.as_deref().cloned(),
-            inside: SpinLock::new(parent),
-            members: AtomicUsize::new(1),
-            has_ended: AtomicBool::new(false),
-            level,
-            name,
-            weight,
-            slice,
-            served: AtomicU64::new(0),
-            lines,
-            servers,
-            is_reserved,
-            shared,
-        });
-        entry.insert(group.clone());
-        if table.len() == 1 {
+        let make = |numbers: directory::Numbers| {
+            let group = ShareGroup {
+                number: numbers.number + 1, // 0 is the root
+                serial: numbers.serial,
+                parent: parent.as_deref().cloned(),
+                inside: SpinLock::new(parent),
+                members: Members::new(),
+                has_ended: AtomicBool::new(false),
+                level,
+                about,
+                served: AtomicU64::new(0),
+                lines,
+                servers,
+                has_server,
+                is_reserved,
+                cancelled: AtomicUsize::new(0),
+                shared,
+            };
+            GroupRef(Arc::new(group))
+        };
+        let first = || {
             shared.shares.root_served.store(0, Relaxed);
-            shared.shares.generation.fetch_add(1, Relaxed);
-            shared.set_groups(true); // under the lock, as below
-        }
-        Membership(group)
+            shared.set_groups(true);
+        };
+        Membership(groups.join_or_enter(key, make, first).0)
     }
 
     /// Its last member is gone.
     fn end(&self) {
         self.has_ended.store(true, Relaxed);
-        let mut table = self.shared.shares.table.lock();
-        let this = table.remove(self.number as usize - 1);
-        if table.is_empty() {
-            table.clear(); // numbers begin anew: a seeded run depends on no other
-            self.shared.set_groups(false);
+        if let Some(server) = self.servers.first().filter(|_| self.has_server) {
+            server.retire();
         }
-        drop(table);
+        self.shared.shares.rosters.iter().for_each(|roster| roster.forget(self.serial));
+        let key = self.about.tenant.map(|tenant| (self.parent_number(), tenant));
+        let last = || self.shared.set_groups(false);
+        self.shared.shares.groups.remove(self.number - 1, key.as_ref(), last);
         drop(self.inside.lock().take());
-        drop(this); // not under the lock
     }
 
     /// Whether its tasks have to wait until a context has time again.
@@ -322,6 +294,37 @@ impl ShareGroup {
         all
     }
 
+    /// Has what `held` makes told when there is time. False if there is.
+    pub(crate) fn wait(&self, held: impl Fn() -> Held) -> bool {
+        self.servers.iter().filter(|server| server.is_throttled()).any(|server| server.wait(held()))
+    }
+
+    /// Whether what is cancelled may unwind although there is no time.
+    pub(crate) fn may_unwind(&self, now: Nanos) -> bool {
+        self.servers.iter().all(|server| server.may_unwind(now))
+    }
+
+    /// Whether some of its tasks may have been cancelled.
+    pub(crate) fn has_cancelled(&self) -> bool {
+        self.cancelled.load(Relaxed) > 0
+    }
+
+    /// A nursery of it was cancelled: where it waits for time, its tasks may unwind.
+    pub(super) fn note_cancelled(self: &Arc<Self>) {
+        self.cancelled.fetch_add(1, Relaxed);
+        if self.servers.iter().any(|server| server.holds_back()) {
+            for (worker, notices) in self.shared.workers.iter().zip(&self.shared.shares.notices) {
+                notices.push(Notice::Cancelled(self.clone()));
+                worker.inbox.notify();
+            }
+        }
+    }
+
+    /// A nursery of it that was cancelled is over.
+    pub(super) fn forget_cancelled(&self) {
+        self.cancelled.fetch_sub(1, Relaxed);
+    }
+
     /// The time, for charging.
     pub(crate) fn now(&self) -> Nanos {
         self.shared.charging_now()
@@ -337,8 +340,22 @@ impl ShareGroup {
         self.level + 1 >= DEPTH_MAX
     }
 
+    /// How many groups it is inside of, itself included.
+    pub(crate) fn level(&self) -> u32 {
+        self.level
+    }
+
     pub(crate) fn weight(&self) -> Weight {
-        Weight::clamped(self.weight)
+        Weight::clamped(self.about.weight)
+    }
+
+    /// The tenant that all of its nurseries belong to, if it is that of one.
+    pub(crate) fn tenant(&self) -> Option<TenantId> {
+        self.about.tenant
+    }
+
+    pub(crate) fn slice(&self) -> Nanos {
+        self.about.slice
     }
 
     /// The number of the group around it.
@@ -346,20 +363,35 @@ impl ShareGroup {
         self.parent.as_ref().map_or(ShareTree::ROOT, |parent| parent.number)
     }
 
-    /// Adds an unstarted task to the lines of a worker. The caller tells the others.
+    /// Itself, and the groups around it.
+    pub(crate) fn outwards(&self) -> impl Iterator<Item = &ShareGroup> {
+        std::iter::successors(Some(self), |group| group.parent.as_deref())
+    }
+
+    fn gates(&self) -> impl Iterator<Item = &Gates> + Clone {
+        self.servers.iter().map(|server| server.gates())
+    }
+
+    /// Adds an unstarted task to the lines of a worker. The caller [publishes](Self::published) it, and keeps the group until then: the task's nursery may end.
     pub(crate) fn push(&self, worker: usize, priority: Priority, task: RunnableRef) {
-        self.shared.shares.count_in(worker);
         let lines = &self.lines[worker];
-        match priority {
-            Priority::Normal => lines.unstarted.push(task),
-            Priority::High => lines.high.push(task),
-            Priority::Low => lines.low.push(task),
-        }
+        let line = match priority {
+            Priority::Normal => &lines.unstarted,
+            Priority::High => &lines.high,
+            Priority::Low => &lines.low,
+        };
+        self.shared.shares.counts.push(worker, self.gates(), line, task);
+    }
+
+    /// Others may take what was added to the lines of a worker.
+    pub(crate) fn published(self: &Arc<Self>, worker: usize) {
+        let roster = &self.shared.shares.rosters[worker];
+        self.shared.idle.published_with(|| roster.note(&self.lines[worker].listing, self.serial, self));
     }
 
     /// Counts what was taken from a line of unstarted tasks of `worker`.
     pub(crate) fn taken(&self, worker: usize, task: Option<RunnableRef>) -> Option<RunnableRef> {
-        task.inspect(|_| self.shared.shares.count_out(worker))
+        task.inspect(|_| self.shared.shares.counts.taken(worker, self.gates(), 1))
     }
 
     /// Takes what waits longest of what a worker has not started.
@@ -369,25 +401,24 @@ impl ShareGroup {
         self.taken(victim, task)
     }
 
+    /// Takes what is cancelled of what a worker has not started.
+    pub(crate) fn take_cancelled(&self, worker: usize) -> Vec<RunnableRef> {
+        let Lines { high, unstarted, low, .. } = &self.lines[worker];
+        let is_cancelled = |task: &RunnableRef| task.scope().is_cancelled();
+        let mut taken = high.extract(is_cancelled);
+        taken.extend(unstarted.extract(is_cancelled));
+        taken.extend(low.extract(is_cancelled));
+        self.shared.shares.counts.taken(worker, self.gates(), taken.len());
+        taken
+    }
+
     /// Takes `item` back if it is the newest of a worker.
     pub(crate) fn pop_if_newest(&self, worker: usize, item: *mut Runnable) -> bool {
-        self.taken(worker, self.lines[worker].unstarted.pop_if_newest(item)).is_some_and(|task| {
+        let newest = self.lines[worker].unstarted.pop_newest_if(|task| task.is_item(item));
+        self.taken(worker, newest).is_some_and(|task| {
             let _same = task.into_item();
             true
         })
-    }
-
-    pub(crate) fn share(&self) -> Share {
-        Share {
-            name: self.name.as_deref().map(str::to_owned),
-            weight: self.weight,
-            depth: self.level,
-            cpu_time: Duration::from_nanos(self.served.load(Relaxed)),
-            context: self.servers.first().map(|server| server.context()),
-            depletions: self.servers.first().map_or(0, |server| server.depletions()),
-            is_throttled: self.is_throttled(),
-            unstarted: self.lines.iter().map(|lines| lines.unstarted.len()).sum(),
-        }
     }
 }
 
@@ -396,14 +427,14 @@ pub(crate) struct Membership(Arc<ShareGroup>);
 
 impl Clone for Membership {
     fn clone(&self) -> Self {
-        self.0.members.fetch_add(1, Relaxed);
+        self.0.members.join();
         Self(self.0.clone())
     }
 }
 
 impl Drop for Membership {
     fn drop(&mut self) {
-        if self.0.members.fetch_sub(1, AcqRel) == 1 {
+        if self.0.members.leave() {
             self.0.end();
         }
     }
@@ -418,49 +449,6 @@ impl Deref for Membership {
 
 impl fmt::Debug for ShareGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ShareGroup").field("number", &self.number).field("name", &self.name).finish_non_exhaustive()
-    }
-}
-
-/// What a group of tasks has had of the workers' time; see [`NurseryOptions::weight`](crate::NurseryOptions::weight) and [`Runtime::shares`](crate::Runtime::shares).
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Share {
-    /// The name of its nursery.
-    pub name: Option<String>,
-    /// Its weight beside the groups that are inside the same one, in 1024ths of that of a task in no group.
-    pub weight: u32,
-    /// How many groups it is inside of, itself included; 0 for the tasks that are in none.
-    pub depth: u32,
-    /// How long its tasks had a worker, in all.
-    pub cpu_time: Duration,
-    /// The context that limits it: its own, or that of a group around it.
-    pub context: Option<Context>,
-    /// How often that had no time left.
-    pub depletions: u64,
-    /// Whether its tasks wait for time to come back.
-    pub is_throttled: bool,
-    /// How many of its tasks have not started.
-    pub unstarted: usize,
-}
-
-impl Shared {
-    /// What each group has had, that of the tasks in no group first. Empty while there is no group: then nothing is measured.
-    pub(crate) fn shares_now(&self) -> Vec<Share> {
-        let groups = self.shares.all();
-        if groups.is_empty() {
-            return Vec::new();
-        }
-        let root = Share {
-            name: None,
-            weight: Weight::NORMAL.get(),
-            depth: 0,
-            cpu_time: Duration::from_nanos(self.shares.root_served.load(Relaxed)),
-            context: None,
-            depletions: 0,
-            is_throttled: false,
-            unstarted: self.injected.len() + self.workers.iter().map(|worker| worker.stealer.len()).sum::<usize>(),
-        };
-        std::iter::once(root).chain(groups.iter().map(|group| group.share())).collect()
+        f.debug_struct("ShareGroup").field("number", &self.number).field("about", &self.about).finish_non_exhaustive()
     }
 }

@@ -342,7 +342,7 @@ fn rescue(shared: &Shared, index: usize, moves: impl Fn(usize) -> bool) -> usize
         return 0; // there are no others
     }
     let stuck = &shared.workers[index];
-    let may_steal = |other: usize| shared.workers[other].may_steal.load(Relaxed);
+    let may_steal = |other: usize| shared.workers[other].takes.steals();
     if !(0..shared.workers.len()).any(|other| other != index && moves(other) && may_steal(other)) {
         share_out(shared, &stuck.stealer);
     } else if !stuck.stealer.is_empty() {

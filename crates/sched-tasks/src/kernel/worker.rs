@@ -26,7 +26,10 @@ use super::{
     task::{Runnable, RunnableRef},
     watchdog::Watched,
 };
-use crate::decide;
+use crate::{
+    decide,
+    stats::{self, Counters},
+};
 
 /// What a fiber stops with: no fiber to enter, or (plus its key) the fiber to enter next.
 pub(crate) const STOP: usize = 0;
@@ -40,11 +43,14 @@ pub(crate) struct Worker {
     pub(crate) shared: &'static Shared,
     pub(crate) inbox: &'static Inbox,
     pub(crate) watch: &'static Watched,
+    pub(crate) counters: &'static Counters,
     pub(crate) ids: TaskIds,
     /// Unstarted tasks; others steal from it.
     pub(crate) deque: Deque<Runnable>,
-    /// Its choices are made step by step, or logged: then they go the long way.
+    /// Its choices are made step by step, logged or counted: then they go the long way.
     pub(crate) watched: bool,
+    /// They are counted, and tasks and scheduler told apart.
+    pub(crate) is_diagnosed: bool,
     /// In a seeded runtime.
     pub(crate) stepwise: Option<Stepwise>,
     /// Started tasks that can go on, in the order they became ready.
@@ -132,15 +138,17 @@ pub(crate) enum Next {
 
 impl Worker {
     pub(crate) fn new(index: usize, shared: &'static Shared, deque: Deque<Runnable>, yielded: Deque<Runnable>) -> Self {
-        let WorkerSlot { inbox, watch, .. } = &shared.workers[index];
+        let WorkerSlot { inbox, watch, log, counters, .. } = &shared.workers[index];
         Self {
             index,
             shared,
             inbox,
             watch,
+            counters,
             ids: TaskIds::new(shared.seeded.as_deref()),
             deque,
-            watched: shared.seeded.is_some() || shared.workers[index].log.is_some(),
+            watched: shared.seeded.is_some() || log.is_some() || counters.is_diagnosed,
+            is_diagnosed: counters.is_diagnosed,
             stepwise: shared.seeded.as_deref().map(Stepwise::new),
             ready: LocalQueue::new(),
             yielded,
@@ -275,9 +283,7 @@ impl Worker {
         !self.ready.is_empty()
             || !self.deque.is_empty()
             || self.inbox.has_arrivals()
-            || !self.shared.high.is_empty()
-            || !self.shared.injected.is_empty()
-            || !self.shared.low.is_empty()
+            || self.shared.has_queued(self.index)
     }
 
     // ---- choosing ----
@@ -292,6 +298,14 @@ impl Worker {
     #[inline]
     pub(crate) fn is_key_of(&self, successor: usize, waiter: &'static Waiter) -> bool {
         successor == HOP + waiter.tag() as usize
+    }
+
+    /// The fiber that was about to stop was chosen to go on.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn stays(&self) {
+        stats::add(&self.counters.stayed, 1);
+        self.counters.timing.enter_task();
     }
 
     // ---- running ----

@@ -11,6 +11,7 @@
 mod admission;
 pub(crate) mod groups;
 mod pause;
+mod share;
 mod verdict;
 
 use std::sync::{
@@ -19,24 +20,22 @@ use std::sync::{
 };
 
 use mech_sync::{Countdown, SpinLock, Waiter};
-use policy_cpu::{DEPTH_MAX, Weight};
 use vocab::Budget;
 
 pub use self::pause::Pauser;
+pub(crate) use self::share::group_of;
 pub(crate) use self::verdict::Body;
 pub(crate) use crate::kernel::nursery::NurseryCore;
 use crate::{
     authority::Credentials,
     budget::{Account, CHILD_BUDGET, Recharge, Source, Terms},
-    context::Context,
     error::{Reason, TaskError},
     gate::Gate,
     kernel::{
-        cpu_server::CpuServer,
         nursery::{Inner, Owners},
         scope::ScopeRef,
         shared::Shared,
-        shares::{self, Membership, SLICE, ShareGroup},
+        shares::Membership,
     },
     options::NurseryOptions,
     spending,
@@ -115,66 +114,6 @@ fn account(
     };
     let wanted = options.budget.or(profile.filter(|_| matches!(source, Source::Meter)).map(|profile| profile.pool()));
     Some(spending::open_account(terms, wanted, source, strand))
-}
-
-/// The group of a nursery that `strand` opens: one of its own if it has a weight or a context, inside that of the task, or that of the task. So no task leaves its group.
-#[inline(always)]
-pub(crate) fn group_of(
-    strand: &Strand,
-    shared: &'static Shared,
-    options: &NurseryOptions,
-) -> Result<Option<Membership>, TaskError> {
-    if options.cpu.is_none() && !shared.has_groups() { Ok(None) } else { open_group(strand, shared, options) }
-}
-
-/// Apart, for its frame.
-#[cold]
-#[inline(never)]
-fn open_group(
-    strand: &Strand,
-    shared: &'static Shared,
-    options: &NurseryOptions,
-) -> Result<Option<Membership>, TaskError> {
-    let around = strand.scope.get().filter(|scope| std::ptr::eq(scope.shared(), shared));
-    let around = around.and_then(|scope| scope.group().cloned());
-    let Some(cpu) = &options.cpu else { return Ok(around) };
-    if around.as_ref().is_some_and(|around| around.is_deepest()) {
-        return match cpu.context {
-            None => Ok(around), // it divides nothing any more
-            Some(context) => Err(TaskError::msg(format!(
-                "a context of {context} cannot be: groups are {} levels deep at most; open it further outside",
-                DEPTH_MAX - 1
-            ))),
-        };
-    }
-    let server = cpu.context.map(|context| server(shared, &around, context, options)).transpose()?;
-    let weight = cpu.weight.unwrap_or(Weight::NORMAL.get());
-    let slice = cpu.slice.map_or(SLICE, shares::slice_for);
-    Ok(Some(ShareGroup::open(shared, around, weight, slice, options.name.clone(), server)))
-}
-
-/// The time of a context, which is reserved if it is in no group.
-#[cold]
-#[inline(never)]
-fn server(
-    shared: &'static Shared,
-    around: &Option<Membership>,
-    context: Context,
-    options: &NurseryOptions,
-) -> Result<Arc<CpuServer>, TaskError> {
-    let Some(spec) = context.spec() else {
-        return Err(TaskError::msg(format!(
-            "a context of {context} cannot be: it takes 0 < budget <= deadline <= period"
-        )));
-    };
-    let admitted = match around {
-        Some(_) => None,
-        None => {
-            let name = options.name.as_deref().unwrap_or("a nursery");
-            Some(shared.shares.admit(name, spec).map_err(|refused| TaskError::new(Reason::Failed(refused), None))?)
-        }
-    };
-    Ok(CpuServer::new(shared, context, spec, admitted, shared.charging_now()))
 }
 
 impl NurseryCore {

@@ -247,6 +247,22 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
         self.start_by(site, details, body, thread_task::start)
     }
 
+    /// The same on a thread of its own, beside those of the pool.
+    pub(crate) fn start_apart<F, T>(
+        &'scope self,
+        site: &'static Location<'static>,
+        name: &str,
+        body: F,
+    ) -> Task<'scope, T>
+    where
+        F: FnOnce() -> Result<T, TaskError> + Send + 'scope,
+        T: Send + 'scope,
+    {
+        let details = Some(Arc::new(Details { name: Some(name.into()), ..Details::default() }));
+        // If there is no thread, the task has failed, and so has the nursery.
+        self.start_by(site, details, body, |core, task| _ = thread_task::start_apart(core, task, name))
+    }
+
     #[inline(always)]
     fn start_by<F, T>(
         &'scope self,

@@ -56,8 +56,7 @@ impl Worker {
         }
         self.take_in_any(); // they go first
         self.enqueue_behind_all(ReadyWhat::Fiber(waiter));
-        let successor = self.choose_successor();
-        (!self.is_key_of(successor, waiter)).then_some(successor) // else the others were taken meanwhile
+        self.other_successor(waiter) // none: the others were taken meanwhile
     }
 
     /// What is to run before `strand` goes on, whose turn is over: those that are ready, and now and then something that is put off.
@@ -78,8 +77,18 @@ impl Worker {
         }
         self.take_in_any(); // they go first
         self.enqueue(strand.waiter);
+        self.other_successor(strand.waiter)
+    }
+
+    /// What is chosen, if it is not `waiter` itself.
+    #[inline]
+    fn other_successor(&self, waiter: &'static Waiter) -> Option<usize> {
         let successor = self.choose_successor();
-        (!self.is_key_of(successor, strand.waiter)).then_some(successor)
+        if self.is_key_of(successor, waiter) {
+            self.stays();
+            return None;
+        }
+        Some(successor)
     }
 
     /// Lets the other workers go first, if chance says so.

@@ -94,7 +94,9 @@ impl Strand {
         let successor = worker.choose_successor();
         if !worker.is_key_of(successor, self.waiter) {
             self.suspend(worker, successor);
-        } // else it was delivered already
+        } else {
+            worker.stays(); // it was delivered already
+        }
         true
     }
 

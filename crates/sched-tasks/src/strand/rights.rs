@@ -18,6 +18,16 @@ impl Strand {
         scope.is_owned_by(self.waiter) || self.acts_for.get().is_some_and(|waiter| scope.is_owned_by(waiter))
     }
 
+    /// Whether the caller belongs to a tenant.
+    #[inline]
+    pub(crate) fn has_tenant(&self) -> bool {
+        let has_tenant = |credentials: &Arc<Credentials>| credentials.has_tenant();
+        match self.scope.get().as_ref().and_then(|scope| scope.credentials()) {
+            Some(credentials) => has_tenant(credentials),
+            None => self.inherited.borrow().as_ref().is_some_and(has_tenant),
+        }
+    }
+
     /// What the caller may do, if that is limited.
     pub(crate) fn credentials(&self) -> Option<Arc<Credentials>> {
         match self.scope.get() {

@@ -39,6 +39,11 @@ pub(crate) fn wait_through_pauses(strand: &Strand, token: WaitToken, deadline: O
     until(strand, token, None)
 }
 
+/// The same for a thread, whose own timer ends it: no alarm of the clock.
+pub(crate) fn wait_by_itself(strand: &Strand, token: WaitToken, deadline: Instant) -> End {
+    until(strand, token, Some(deadline))
+}
+
 #[cold]
 fn wait_with_deadline(strand: &Strand, token: WaitToken, deadline: Option<Instant>) -> End {
     let (Some(at), Some(shared)) = (deadline, strand.shared()) else {

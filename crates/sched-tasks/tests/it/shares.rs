@@ -194,8 +194,9 @@ fn groups_that_are_pinned_to_one_worker_share_that_one() {
     let runtime = Runtime::builder().workers(2).build().unwrap();
     runtime.set_stealing(1, false);
     let is_over = &AtomicBool::new(false);
-    let mut shares = Vec::new();
+    let mut had = Vec::new();
     runtime.set_stealing(0, true);
+    let times = || runtime.shares().iter().skip(1).map(|share| share.cpu_time).collect::<Vec<_>>();
     let run = || {
         nursery(|n| {
             for name in ["a", "b"] {
@@ -211,16 +212,23 @@ fn groups_that_are_pinned_to_one_worker_share_that_one() {
                     })
                 });
             }
-            sleep(Duration::from_millis(300));
-            shares = runtime.shares();
+            // From when both have begun, until both together have had so much: on a busy machine that takes longer.
+            let mut begun = Vec::new();
+            while had.iter().sum::<Duration>() < Duration::from_millis(200) {
+                sleep(Duration::from_millis(5));
+                let now = times();
+                if begun.is_empty() && now.len() == 2 && now.iter().all(|time| !time.is_zero()) {
+                    begun = now.clone();
+                }
+                had = begun.iter().zip(now).map(|(begun, now)| now - *begun).collect();
+            }
             is_over.store(true, Relaxed);
             Ok(())
         })
     };
     runtime.run(run).unwrap().unwrap();
-    let times: Vec<_> = shares.iter().skip(1).map(|share| share.cpu_time).collect();
-    let [least, most] = [times.iter().min().unwrap(), times.iter().max().unwrap()];
-    assert!(*least * 10 > *most * 8, "each has half of its worker at least: {times:?}");
+    let [least, most] = [had.iter().min().unwrap(), had.iter().max().unwrap()];
+    assert!(*least * 10 > *most * 8, "each has half of its worker at least: {had:?}");
 }
 
 #[test]

@@ -130,6 +130,17 @@ impl Fibers {
         unsafe { strand.as_ref() }?.base.get()
     }
 
+    /// Whether the task that runs on fiber `key`, which has not ended, unwinds when it goes on, or does so already, since its nursery was cancelled. Also for a fiber that is about to stop.
+    pub(crate) fn is_to_unwind(&self, key: u32) -> bool {
+        // SAFETY: as in `task`.
+        let strand = unsafe { (*(*self.0.get()).as_ptr().add(key as usize)).strand.get() };
+        // SAFETY: as in `task`.
+        let Some(strand) = (unsafe { strand.as_ref() }) else { return false };
+        let is_cancelled = |scope: Option<ScopeRef>| scope.is_some_and(|scope| scope.is_cancelled());
+        let is_open_to_it = strand.shields.get() == 0 && is_cancelled(strand.scope.get());
+        is_cancelled(strand.base.get()) && (is_open_to_it || strand.unwinding.get())
+    }
+
     /// Which tasks wait on these fibers. Only on the worker's own strand.
     pub(crate) fn labels(&self) -> Vec<TaskLabel> {
         // SAFETY: as in `add`.

@@ -9,6 +9,8 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use policy_admission::service::FIRST_EPOCH_MAX;
+
 /// The last number that was used.
 pub(super) struct Counter {
     path: PathBuf,
@@ -24,11 +26,23 @@ impl Counter {
         let last = match fs::read_to_string(&path) {
             Ok(text) => text.trim().parse::<u64>().map_err(|_| {
                 let message = "is not a number; remove it, and start with `--after` the largest epoch in force";
-                io::Error::new(io::ErrorKind::InvalidData, format!("{} {message}", path.display()))
+                about(&path, message)
             })?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
-            Err(error) => return Err(error),
+            Err(error) => return Err(about(&path, &error.to_string())),
         };
+        // Else a number would be kept that no program takes, and no later service could go below it.
+        if after >= FIRST_EPOCH_MAX {
+            let message =
+                format!("`--after {after}` is too large: programs take {FIRST_EPOCH_MAX} as a first epoch at most");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        if last >= FIRST_EPOCH_MAX {
+            let message = format!(
+                "has {last}, and programs take {FIRST_EPOCH_MAX} as a first epoch at most; remove it, and start with `--after` the largest epoch in force"
+            );
+            return Err(about(&path, &message));
+        }
         Ok(Counter { path, last: last.max(after) })
     }
 
@@ -39,10 +53,16 @@ impl Counter {
     pub(super) fn next(&mut self) -> io::Result<u64> {
         let next =
             self.last.checked_add(1).ok_or_else(|| io::Error::other("there is no epoch after the last number"))?;
-        replace(&self.path, &format!("{next}\n"))?;
+        replace(&self.path, &format!("{next}\n"))
+            .map_err(|error| about(&self.path, &format!("cannot be written: {error}")))?;
         self.last = next;
         Ok(next)
     }
+}
+
+/// What is wrong with the file of the counter.
+fn about(path: &Path, what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("{}: {what}", path.display()))
 }
 
 fn replace(path: &Path, text: &str) -> io::Result<()> {
@@ -68,10 +88,21 @@ mod tests {
         assert_eq!(open(7).unwrap().next().unwrap(), 43, "never back");
         fs::write(folder.path().join("epoch"), "x").unwrap();
         assert!(open(0).is_err());
-        assert!(open_at_the_end(&folder).next().is_err());
     }
 
-    fn open_at_the_end(folder: &tempfile::TempDir) -> Counter {
-        Counter::open(folder.path().join("other"), u64::MAX).unwrap()
+    #[test]
+    fn a_number_that_no_program_takes_is_refused_and_not_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("epoch");
+        for after in [FIRST_EPOCH_MAX, u64::MAX - 1, u64::MAX] {
+            let refused = Counter::open(path.clone(), after).err().unwrap().to_string();
+            assert!(refused.contains(&format!("`--after {after}` is too large")), "{refused}");
+            assert!(!path.exists());
+        }
+        assert_eq!(Counter::open(path.clone(), FIRST_EPOCH_MAX - 1).unwrap().next().unwrap(), FIRST_EPOCH_MAX);
+        let refused = Counter::open(path.clone(), 0).err().unwrap().to_string();
+        assert!(refused.contains("epoch: has") && refused.contains("remove it"), "{refused}");
+        let nowhere = Counter::open(folder.path().join("no/epoch"), 0).unwrap().next().unwrap_err().to_string();
+        assert!(nowhere.contains("no/epoch: cannot be written"), "{nowhere}");
     }
 }
