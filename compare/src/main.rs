@@ -11,6 +11,9 @@
 mod chain;
 mod measure;
 mod memory;
+mod primes;
+mod scaling;
+mod split;
 mod table;
 mod watchdog;
 mod workloads;
@@ -26,10 +29,14 @@ use lexopt::prelude::*;
 
 use crate::measure::Plan;
 use crate::table::Row;
+use crate::workloads::process_scale::{PART, Part};
 use crate::workloads::{ALL, Workload};
 
 /// What stops a workload. It is printed for a person, so it is kept as a message.
 type Failure = Box<dyn Error>;
+
+/// The first argument of a keeper: this program is that, too, for its own commands.
+const KEEP: &str = "--keep";
 
 const HELP: &str = "\
 Measures Bursar beside tokio, may, rayon, async-executor, crossbeam and corosensei.
@@ -41,11 +48,13 @@ Usage: compare [WORKLOAD…] [--quick] [--json FILE]
   --quick       less work and fewer rounds: a first look, not a verdict
   --json FILE   also write one object per line:
                 {\"workload\",\"peer\",\"ours\",\"theirs\",\"unit\",\"ratio\"}
+                and of thread-scale and process-scale, in milliseconds:
+                {\"workload\",\"side\",\"workers\",\"wall\",\"total\",\"work\",…}
   --list        name the workloads and say what each does
 
 Less is better, except for `scale` and `jobs`. Rows with the peer `bar` compare with a fixed limit.
 A bar that is not met is a result, not an error: the exit code is 0. It is 1 when a
-workload could not be measured, and 2 when the command line is wrong.
+workload could not be measured or came to a wrong result, and 2 when the command line is wrong.
 ";
 
 /// The machine's load, over the last minute, above which it is not quiet.
@@ -60,6 +69,7 @@ struct Options {
 enum Command {
     Run(Options),
     Child { workload: String, side: String, count: usize },
+    Part(Part),
     Help,
     List,
 }
@@ -82,6 +92,13 @@ fn parse(mut args: lexopt::Parser) -> Result<Command, Failure> {
                 let side = args.value()?.string()?;
                 let count = args.value()?.parse()?;
                 return Ok(Command::Child { workload, side, count });
+            }
+            // How `process-scale` starts it.
+            Long(PART) => {
+                let values = [args.value()?, args.value()?, args.value()?, args.value()?];
+                let words = values.map(|value| value.string()).into_iter().collect::<Result<Vec<_>, _>>()?;
+                let words: [&str; 4] = std::array::from_fn(|at| &*words[at]);
+                return Ok(Command::Part(Part::parse(words)?));
             }
             Value(name) => options.workloads.push(workloads::find(&name.string()?)?),
             other => return Err(other.unexpected().into()),
@@ -112,6 +129,9 @@ fn run(mut options: Options) -> Result<ExitCode, Failure> {
                     for row in &new {
                         writeln!(file, "{}", row.json())?;
                     }
+                    for split in plan.sheet().rows().iter().filter(|split| split.workload == workload.name) {
+                        writeln!(file, "{}", split.json())?;
+                    }
                 }
                 rows.extend(new);
                 plan.done(&format!("{} in {:.1} s", workload.name, started.elapsed().as_secs_f64()));
@@ -125,11 +145,18 @@ fn run(mut options: Options) -> Result<ExitCode, Failure> {
     watchdog::rest();
     let mut out = io::stdout().lock();
     write!(out, "{}", table::render(&rows))?;
+    let sheet = plan.sheet();
+    if !sheet.rows().is_empty() {
+        write!(out, "\n{}", sheet.render())?;
+    }
+    for refused in sheet.refused() {
+        plan.done(&format!("REFUSED {refused}"));
+    }
     writeln!(out, "\n{}", summary(&rows, &failed, began))?;
     if let Some(note) = &busy {
         writeln!(out, "{note}")?;
     }
-    Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    Ok(if failed.is_empty() && sheet.refused().is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
 /// What to say if other programs are at work. Ratios survive a slow machine; those with two
@@ -160,6 +187,9 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
 }
 
 fn main() -> ExitCode {
+    if std::env::args().nth(1).as_deref() == Some(KEEP) {
+        bursar::jobs::process::keeper_main(); // this process is a keeper; it does not return
+    }
     let command = match parse(lexopt::Parser::from_env()) {
         Ok(command) => command,
         Err(error) => {
@@ -179,6 +209,10 @@ fn main() -> ExitCode {
             Ok(ExitCode::SUCCESS)
         }
         Command::Run(options) => run(options),
+        Command::Part(part) => part.run().map(|said| {
+            println!("{said}");
+            ExitCode::SUCCESS
+        }),
         Command::Child { workload, side, count } => workloads::child(&workload, &side, count).map(|parked| {
             println!("{parked}");
             ExitCode::SUCCESS

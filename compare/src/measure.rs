@@ -8,11 +8,12 @@
 //! Noise on a busy machine only ever adds time. The smallest of several rounds is the one
 //! with the least of it; a mean would measure other processes.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell, RefMut};
 use std::hint::black_box;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
+use crate::split::Sheet;
 use crate::{Failure, watchdog};
 
 /// One side of a comparison: does the whole work of a round when called.
@@ -46,11 +47,12 @@ pub struct Plan {
     terminal: bool,
     /// The workload under way, as [`Plan::say`] was told.
     title: Cell<String>,
+    sheet: RefCell<Sheet>,
 }
 
 impl Plan {
     pub fn new(quick: bool) -> Self {
-        Self { quick, terminal: io::stderr().is_terminal(), title: Cell::default() }
+        Self { quick, terminal: io::stderr().is_terminal(), title: Cell::default(), sheet: RefCell::default() }
     }
 
     /// `full`, or `quick` under `--quick`.
@@ -83,6 +85,11 @@ impl Plan {
             }
         }
         Ok(best)
+    }
+
+    /// Where rows go that tell work from what is around it.
+    pub fn sheet(&self) -> RefMut<'_, Sheet> {
+        self.sheet.borrow_mut()
     }
 
     /// A workload begins.

@@ -1,5 +1,6 @@
 //! A row of the comparison: the figures, the bar, the verdict.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 /// What a row must reach.
@@ -23,7 +24,7 @@ pub enum Bar {
 #[derive(Clone, Debug)]
 pub struct Row {
     workload: &'static str,
-    peer: &'static str,
+    peer: Cow<'static, str>,
     ours: f64,
     theirs: f64,
     unit: &'static str,
@@ -36,12 +37,12 @@ pub const LIMIT: &str = "bar";
 impl Row {
     pub fn new(
         workload: &'static str,
-        peer: &'static str,
+        peer: impl Into<Cow<'static, str>>,
         [ours, theirs]: [f64; 2],
         unit: &'static str,
         bar: Bar,
     ) -> Self {
-        Self { workload, peer, ours, theirs, unit, bar }
+        Self { workload, peer: peer.into(), ours, theirs, unit, bar }
     }
 
     /// How many times theirs ours is. Nothing is 0 times anything, even a limit of nothing.
@@ -83,7 +84,7 @@ impl Row {
         };
         [
             self.workload.to_owned(),
-            self.peer.to_owned(),
+            self.peer.to_string(),
             figure(self.ours),
             figure(self.theirs),
             self.unit.to_owned(),

@@ -172,7 +172,7 @@ pub fn run(plan: &Plan) -> Result<Vec<Row>, Failure> {
     ];
     let rows = judged.iter().chain(&open).enumerate().map(|(place, (peer, figures))| {
         let bar = if place == 0 { Bar::Times(1.1) } else { Bar::Open };
-        Row::new(NAME, peer, *figures, "ns/turn", bar)
+        Row::new(NAME, *peer, *figures, "ns/turn", bar)
     });
     Ok(rows.collect())
 }

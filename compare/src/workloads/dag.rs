@@ -248,7 +248,7 @@ pub fn run(plan: &Plan) -> Result<Vec<Row>, Failure> {
         Row::new(NAME, LIMIT, [kept, BYTES_MAX], "B/ended job", Bar::AtMost),
         Row::new(NAME, "ours, 1/1000 of the size", [largest[0], smallest[0]], unit, Bar::Times(GROWTH_MAX)),
     ];
-    rows.extend(sizes[..3].iter().map(|(peer, both)| Row::new(NAME, peer, *both, unit, Bar::Open)));
+    rows.extend(sizes[..3].iter().map(|(peer, both)| Row::new(NAME, *peer, *both, unit, Bar::Open)));
     Ok(rows)
 }
 

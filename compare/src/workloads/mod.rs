@@ -9,12 +9,14 @@ mod flow_control;
 mod flow_fan;
 mod flow_memory;
 mod flow_parallel;
+mod island;
 mod jobs;
 mod park_fibers;
 mod park_futures;
 mod peers;
 mod pick;
 mod pingpong;
+pub mod process_scale;
 mod reach;
 mod scale;
 mod shares;
@@ -24,6 +26,7 @@ mod spawn;
 mod steal;
 mod stream;
 mod switch;
+mod thread_scale;
 mod turns;
 mod yields;
 
@@ -56,8 +59,19 @@ pub const ALL: &[Workload] = &[
     Workload { name: park_futures::NAME, about: "memory of 1 M parked futures", run: park_futures::run },
     Workload { name: steal::NAME, about: "publish to start on an idle worker", run: steal::run },
     Workload { name: scale::NAME, about: "2 workers over 1, CPU-bound", run: scale::run },
+    Workload {
+        name: thread_scale::NAME,
+        about: "primes on 1, 2, 4 … workers: work and cost apart",
+        run: thread_scale::run,
+    },
+    Workload { name: process_scale::NAME, about: "the same split over processes", run: process_scale::run },
     Workload { name: shares::NAME, about: "groups of tasks with weights: how far from their shares", run: shares::run },
     Workload { name: turns::NAME, about: "100 tasks of 20 µs turns: most over least", run: turns::run },
+    Workload {
+        name: island::NAME,
+        about: "a task of 1 ms periods beside busy loops: missed deadlines",
+        run: island::run,
+    },
     Workload { name: pick::NAME, about: "EEVDF: choose of n and queue again", run: pick::run },
     Workload { name: sim::NAME, about: "events of a simulated machine of 64 CPUs", run: sim::run },
     Workload { name: budgets::NAME, about: "spawn with budgets and capabilities", run: budgets::run },
@@ -107,7 +121,7 @@ mod tests {
         assert_eq!(
             error,
             "no workload is called `yeild`; there are: switch yield spawn skynet fib pingpong \
-             stream park-fibers park-futures steal scale shares turns pick sim budgets budgeted dag jobs reach flow-chain \
+             stream park-fibers park-futures steal scale thread-scale process-scale shares turns island pick sim budgets budgeted dag jobs reach flow-chain \
              flow-parallel flow-fan flow-control flow-memory"
         );
     }
