@@ -1,0 +1,10 @@
+//! Programs, from their text to what they print and spend.
+
+mod common;
+mod engines;
+mod guide;
+mod hostile;
+mod ir;
+mod limits;
+mod problems;
+mod programs;
