@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use bursar::{Budget, NurseryOptions, Reason};
+use sched_tasks::{Budget, NurseryOptions, Reason};
 use surface_text::Report;
 
 use crate::generate::{self, Kind};

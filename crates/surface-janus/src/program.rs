@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use bursar::{Nursery, NurseryOptions, Task, TaskError, nursery_with};
+use sched_tasks::{Nursery, NurseryOptions, Task, TaskError, nursery_with};
 use surface_text::{Problems, Report, source};
 
 use crate::check::{self, Profile};

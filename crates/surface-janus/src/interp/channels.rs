@@ -8,8 +8,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bursar::mpmc::{Select, TryRecvError, TrySendError, try_channel};
-use bursar::{Receiver, Sender};
+use sched_tasks::{Select, TryRecvError, TrySendError, try_channel};
+use sched_tasks::{Receiver, Sender};
 
 use super::fault::{Failure, FaultKind, Stopped};
 use super::machine::{Machine, Slot};
@@ -178,8 +178,8 @@ impl Machine {
 /// Which case was done, and what it received, or 0; `Err` if its channel is closed. The limit counts as the last case.
 fn wait(cases: &[(Arc<Channel>, Option<i64>)], limit: Option<Limit>) -> (usize, Result<i64, ()>) {
     enum Case<'a> {
-        Recv(bursar::mpmc::RecvCase<'a, i64>),
-        Send(bursar::mpmc::SendCase<'a, i64>),
+        Recv(sched_tasks::RecvCase<'a, i64>),
+        Send(sched_tasks::SendCase<'a, i64>),
     }
     let mut open: Vec<Case<'_>> = cases
         .iter()

@@ -6,7 +6,7 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-use bursar::TaskError;
+use sched_tasks::TaskError;
 
 use crate::limits::{CHANNEL_CAPACITY_MAX, OPEN_NURSERIES_MAX};
 

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bursar::capability::{Cap, CapSpawn};
+use sched_tasks::{Cap, CapSpawn};
 
 use super::fault::Fault;
 

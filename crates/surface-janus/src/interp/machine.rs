@@ -8,7 +8,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use bursar::{Nursery, TaskError, yield_now};
+use sched_tasks::{Nursery, TaskError, yield_now};
 
 use super::channels::{Channel, OpenSelect};
 use super::fault::{Failure, Fault, FaultKind, Stopped};

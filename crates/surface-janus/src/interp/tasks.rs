@@ -9,10 +9,10 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-use bursar::budget::{Recharge, budget_left};
-use bursar::sync::oneshot;
-use bursar::task::contain;
-use bursar::{Budget, Nursery, NurseryOptions, TaskError, yield_now};
+use sched_tasks::{Recharge, budget_left};
+use sched_tasks::oneshot;
+use sched_tasks::contain;
+use sched_tasks::{Budget, Nursery, NurseryOptions, TaskError, yield_now};
 
 use super::fault::{Failure, FaultKind, Stopped};
 use super::machine::{Argument, Machine, Slot, give_up, run_task};
@@ -73,7 +73,7 @@ impl Machine {
         }
         let options = self.spending.guarded(options)?;
         let open = || {
-            bursar::nursery_with(options, |nursery| {
+            sched_tasks::nursery_with(options, |nursery| {
                 self.open_nurseries += 1;
                 let paid = body(self, nursery);
                 self.open_nurseries -= 1;
