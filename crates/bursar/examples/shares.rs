@@ -33,7 +33,8 @@ fn tenant(options: NurseryOptions, tasks: usize, over: &AtomicBool) -> Result<()
 }
 
 fn table(shares: &[Share]) -> String {
-    let all: f64 = shares.iter().map(|share| share.cpu_time.as_secs_f64()).sum();
+    let outermost = shares.iter().filter(|share| share.depth <= 1); // the time of groups inside is theirs, too
+    let all: f64 = outermost.map(|share| share.cpu_time.as_secs_f64()).sum();
     let mut text = String::from("tenant      weight       time   share\n");
     for share in shares.iter().filter(|share| share.depth == 1) {
         let part = share.cpu_time.as_secs_f64() / all.max(f64::MIN_POSITIVE);

@@ -2,6 +2,7 @@
 //!
 //! Room: values.
 
+use policy_admission::cpu::{AdmitError, CpuAdmission, Island};
 use policy_cpu::{Class, ContextSpec, CpuSet, Latency, LeaseMode, Nanos, Session};
 use proof_sim::{Program, RingSpec};
 
@@ -38,6 +39,13 @@ impl Plan {
         let named = self.threads.iter().map(|thread| thread.cpus).chain(self.contexts.iter().map(|it| it.spec.cpus));
         let leased = self.leases.iter().map(|lease| lease.cpus);
         named.filter(|cpus| *cpus != CpuSet::ALL).chain(leased).flat_map(|cpus| cpus.iter().last()).max()
+    }
+
+    /// Why contexts would be refused on a machine of so many CPUs, each after those before it. The simulator runs them all the same: what becomes of them is what one wants to see.
+    pub fn not_admitted(&self, cpus: u32) -> Vec<AdmitError> {
+        let mut admission = CpuAdmission::new(cpus);
+        let islands = self.contexts.iter().map(|context| Island::new("admission").task(&*context.name, context.spec));
+        islands.filter_map(|island| admission.admit(&island).err()).collect()
     }
 
     /// Threads of the machine: copies of a section count each.

@@ -186,6 +186,11 @@ impl Refusal {
             Refusal::TooLong { .. } => "split the policy, or shorten its names".into(),
             Refusal::Garbled { .. } => "a message is a line of JSON; is another program using this socket?".into(),
             Refusal::TooMany { limit, .. } => format!("keep {limit}, and let patterns cover the rest"),
+            Refusal::BadName { concern: Concern::Rule(..), limit, .. } => {
+                format!(
+                    "write at most {limit} bytes, with one `*` at most, which stands for any text; several rules may give one profile"
+                )
+            }
             Refusal::BadName { limit, .. } => {
                 format!("write at most {limit} bytes: letters, digits and any of `_-.`")
             }

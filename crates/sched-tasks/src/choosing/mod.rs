@@ -68,6 +68,7 @@ impl Worker {
             self.tick.set(tick);
             if self.leaves_short_way(tick) {
                 self.plan_look(tick);
+                self.level_futures();
             }
             let choice = if LOG { self.choose_and_count(tick, self) } else { decide::choose(tick, self) };
             let found = match choice {
@@ -102,10 +103,9 @@ impl Worker {
                     return Some(Next::Resume(waiter));
                 }
                 ReadyWhat::Future => {
-                    if let Some(item) = self.yielded.pop_oldest() {
-                        stats::add(&self.counters.repolled, 1);
-                        return Some(Next::Start(RunnableRef::from_item(item)));
-                    } // else others took it, while a task kept this worker for itself
+                    if let Some(next) = self.next_future() {
+                        return Some(next);
+                    } // else others took it
                 }
             }
         }

@@ -1,11 +1,27 @@
 //! A future that was woken while it was polled: where it waits for its next poll.
 //!
 //! Room: driver. Knows queues; knows nothing of futures.
+//!
+//! # Invariants
+//! - A future that waits here may be polled by any worker. One that has less to run than another has such futures takes half of the difference, within a few choices: so a worker that the system kept from its
+//!   CPU for a while finds its part when it comes back.
+//! - Each future has one place in the line of its worker. If others took some, as many places are left out.
 
-use crate::kernel::{
-    task::RunnableRef,
-    worker::{ReadyWhat, Worker},
+use mech_sync::Steal;
+
+use crate::{
+    kernel::{
+        task::{Runnable, RunnableRef},
+        worker::{Next, ReadyWhat, Worker},
+    },
+    stats,
 };
+
+/// A difference of so many futures is not worth moving any.
+const LEVEL_SLACK: usize = 2;
+
+/// So many are moved at a time.
+const LEVELLED_MOST: usize = 32;
 
 impl Worker {
     // ---- what tasks ask of their worker ----
@@ -19,9 +35,14 @@ impl Worker {
         if self.shared.idle.any_sleeper() {
             self.shared.inject(&self.shared.injected, runnable);
         } else {
-            self.yielded.push(runnable.into_item());
+            self.line_up_future(runnable.into_item());
             self.enqueue_behind_all(ReadyWhat::Future);
         }
+    }
+
+    fn line_up_future(&self, future: *mut Runnable) {
+        self.yielded.push(future);
+        self.futures_lined.set(self.futures_lined.get() + 1);
     }
 
     /// Gives back a future that is in no group.
@@ -38,12 +59,50 @@ impl Worker {
         if self.has_other_work() && self.shared.idle.any_sleeper() {
             self.shared.inject(&self.shared.injected, runnable);
         } else {
-            self.yielded.push(runnable.into_item());
+            self.line_up_future(runnable.into_item());
             self.enqueue_ready(ReadyWhat::Future);
         }
     }
 
     // ---- choosing ----
 
+    /// The future whose turn it is; none if others took it.
+    pub(super) fn next_future(&self) -> Option<Next> {
+        let lined = self.futures_lined.get();
+        self.futures_lined.set(lined - 1);
+        if lined > self.slot().yielded.len() {
+            return None; // or those that are left would have more turns than they are due
+        }
+        let item = self.yielded.pop_oldest()?;
+        stats::add(&self.counters.repolled, 1);
+        Some(Next::Start(RunnableRef::from_item(item)))
+    }
+
+    /// Takes futures from a worker that has more of them than this one has to run: half of the difference.
+    #[cold]
+    pub(super) fn level_futures(&self) {
+        if !self.slot().takes.steals() {
+            return;
+        }
+        for victim in self.other_workers() {
+            let victim = &self.shared.workers[victim].yielded;
+            let (here, there) = (self.ready.len(), victim.len());
+            for _ in 0..futures_to_move(here, there) {
+                let Steal::Taken(future) = victim.steal() else { break };
+                stats::add(&self.counters.pulled, 1);
+                self.line_up_future(future);
+                self.enqueue_behind_all(ReadyWhat::Future);
+            }
+        }
+    }
+
     // ---- running ----
+}
+
+/// How many futures a worker takes that has `here` tasks to run, from one that has `there` futures.
+pub(super) fn futures_to_move(here: usize, there: usize) -> usize {
+    match there.saturating_sub(here) {
+        ..=LEVEL_SLACK => 0,
+        more => (more / 2).min(LEVELLED_MOST),
+    }
 }

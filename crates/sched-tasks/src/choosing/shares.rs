@@ -7,6 +7,8 @@
 //! - A group that has the worker keeps it for a slice, or until it has nothing to run, or until one wakes that is owed more.
 //! - While others have unstarted tasks of groups that have nothing here, a worker takes its part of them, at every choice: so groups are spread over the workers before their fibers are pinned. If it
 //!   found none, it looks again after a quarter of a slice.
+//! - Of the unstarted tasks of a group, one for each worker that has nothing of it is left to that worker, for [`KEPT_MOST`] at most and only while there is something else of it to run here. Otherwise
+//!   a worker whose thread the system has just taken off its CPU would find all fibers of the group pinned elsewhere when it comes back, and the group could never have more than one worker.
 //!
 //! # What cannot be balanced
 //! Started fibers stay on their worker. Groups whose fibers are all on the same worker share that one, whatever they are owed: with `n` such groups each gets at least its share
@@ -21,6 +23,7 @@ use mech_sync::ticks;
 use policy_cpu::{Nanos, ShareTree};
 use vocab::Priority;
 
+use super::requeue::futures_to_move;
 use crate::{
     decide::{self, Choice, FirstReady},
     kernel::{
@@ -56,6 +59,9 @@ const SUSPICIOUS: Nanos = 2 * SLICE;
 
 /// Past so many that yielded a woken fiber is found, while they wait for tasks that have not started.
 const AHEAD_MOST: usize = 64;
+
+/// So long the last unstarted tasks of a group are kept for workers that have none of it: longer than the system usually lets another program have a CPU.
+const KEPT_MOST: Nanos = 5_000_000;
 
 /// After so many choices a group looks at unstarted tasks of other workers, if the first in line yielded.
 const LOOK_INTERVAL: u32 = 8;
@@ -284,6 +290,7 @@ impl Worker {
                 local.group.servers.iter().for_each(|server| server.charge(ran));
                 local.served.here += ran;
                 local.group.served.fetch_add(ran, Relaxed);
+                local.group.outwards().for_each(|group| _ = group.served_inside.fetch_add(ran, Relaxed));
             }
             None => {
                 shares.root.here += ran;
@@ -342,8 +349,26 @@ impl Worker {
         }
     }
 
+    /// Takes futures of a group from a worker that has more of them than this one has of the group to run. How many it took.
+    #[cold]
+    fn level_futures_of(&self, local: &mut LocalGroup) -> usize {
+        let LocalGroup { group, ready, futures_lined, .. } = local;
+        let before = ready.len();
+        for victim in self.other_workers().filter(|_| self.slot().takes.steals()) {
+            let (from, to) = (&group.lines[victim].yielded, &group.lines[self.index]);
+            for _ in 0..futures_to_move(ready.len(), from.len()) {
+                let Some(future) = from.pop_oldest() else { break };
+                stats::add(&self.counters.pulled, 1);
+                ready.push_back(GroupReady { mark: to.unstarted.mark(), yielded: true, what: ReadyWhat::Future });
+                *futures_lined += 1;
+                to.yielded.push(future);
+            }
+        }
+        ready.len() - before
+    }
+
     /// The other workers, from the next one on.
-    fn other_workers(&self) -> impl Iterator<Item = usize> + use<> {
+    pub(super) fn other_workers(&self) -> impl Iterator<Item = usize> + use<> {
         let (index, workers) = (self.index, self.shared.workers.len());
         (1..workers).map(move |step| (index + step) % workers)
     }
@@ -416,13 +441,19 @@ impl Worker {
             if local.phase.is_throttled() {
                 return None; // what is left waits for time
             }
-            let LocalGroup { group, ready, tick, .. } = local;
-            *tick = tick.wrapping_add(1);
+            let keeps = local.keeps_unstarted(self);
+            local.tick = local.tick.wrapping_add(1);
+            if local.tick.is_multiple_of(LOOK_INTERVAL) {
+                let moved = self.level_futures_of(local);
+                shares.ready += moved;
+            }
+            let local = shares.get(number)?;
+            let LocalGroup { group, ready, futures_lined, tick, .. } = local;
             let ready_before = ready.len();
             let lines = &group.lines[self.index];
-            let choice = self.choose_and_count(*tick, &GroupView { worker: self, group, lines, ready });
+            let choice = self.choose_and_count(*tick, &GroupView { worker: self, group, lines, ready, keeps });
             let found = match choice {
-                Choice::Ready => pop_ready(ready, lines),
+                Choice::Ready => pop_ready(ready, futures_lined, lines),
                 Choice::Ahead => pop_ahead(ready, lines).or_else(|| started(group, self, lines.unstarted.pop_oldest())),
                 Choice::Newest => started(group, self, lines.unstarted.pop_newest()),
                 Choice::Oldest => started(group, self, lines.unstarted.pop_oldest()),
@@ -477,10 +508,15 @@ fn started(group: &ShareGroup, worker: &Worker, task: Option<RunnableRef>) -> Op
     group.taken(worker.index, task).map(Next::Start)
 }
 
-fn pop_ready(ready: &mut VecDeque<GroupReady>, lines: &Lines) -> Option<Next> {
+/// None if others took the future whose turn it is.
+fn pop_ready(ready: &mut VecDeque<GroupReady>, futures_lined: &mut usize, lines: &Lines) -> Option<Next> {
     match ready.pop_front()?.what {
         ReadyWhat::Fiber(waiter) => Some(Next::Resume(waiter)),
-        ReadyWhat::Future => lines.yielded.pop_oldest().map(Next::Start), // else the watchdog took it
+        ReadyWhat::Future => {
+            let is_there = *futures_lined <= lines.yielded.len();
+            *futures_lined -= 1;
+            if is_there { lines.yielded.pop_oldest().map(Next::Start) } else { None }
+        }
     }
 }
 
@@ -499,6 +535,23 @@ impl LocalGroup {
     fn has_work(&self, lines: &Lines) -> bool {
         !self.ready.is_empty() || lines.has_unstarted()
     }
+
+    /// Whether what has not started here is for workers that have nothing of the group. One that does not come in time is not waited for again before all have been seen.
+    fn keeps_unstarted(&mut self, worker: &Worker) -> bool {
+        let unstarted = self.group.lines[worker.index].unstarted.len();
+        if unstarted == 0 || unstarted >= self.group.lines.len() || self.ready.is_empty() {
+            return false;
+        }
+        let absent = self.group.absent_workers(worker.index);
+        if absent == 0 {
+            self.kept_until = None;
+        }
+        if unstarted > absent {
+            return false;
+        }
+        let now = worker.shared.charging_now();
+        now < *self.kept_until.get_or_insert(now.saturating_add(KEPT_MOST))
+    }
 }
 
 /// What a worker sees of one group.
@@ -507,6 +560,8 @@ struct GroupView<'a> {
     group: &'a ShareGroup,
     lines: &'a Lines,
     ready: &'a VecDeque<GroupReady>,
+    /// Its unstarted tasks are for others.
+    keeps: bool,
 }
 
 impl decide::View for GroupView<'_> {
@@ -516,11 +571,11 @@ impl decide::View for GroupView<'_> {
 
     fn ready(&self) -> Option<FirstReady> {
         let first = self.ready.front()?;
-        Some(FirstReady { is_next: self.lines.unstarted.has_passed(first.mark), yielded: first.yielded })
+        Some(FirstReady { is_next: self.keeps || self.lines.unstarted.has_passed(first.mark), yielded: first.yielded })
     }
 
     fn unstarted(&self) -> bool {
-        !self.lines.unstarted.is_empty()
+        !self.keeps && !self.lines.unstarted.is_empty()
     }
 
     fn injected(&self) -> bool {

@@ -25,8 +25,13 @@ use super::{
     worker::{Next, ReadyWhat, Worker},
 };
 
+/// After so many choices a future of a group that yields is left to a worker that has nothing of the group.
+const OFFER_INTERVAL: u32 = 8;
+
 /// What a worker knows of the groups.
 pub(crate) struct LocalShares {
+    /// The worker's number.
+    worker: usize,
     pub(crate) tree: ShareTree,
     /// By number; the root has none.
     groups: Vec<Option<LocalGroup>>,
@@ -86,12 +91,16 @@ pub(crate) struct LocalGroup {
     pub(crate) group: Arc<ShareGroup>,
     /// Started tasks that can go on, in the order they became ready.
     pub(crate) ready: VecDeque<GroupReady>,
+    /// How many of them stand for a future: more than wait here if others took some.
+    pub(crate) futures_lined: usize,
     pub(crate) served: Served,
     /// Its choices.
     pub(crate) tick: u32,
     pub(crate) phase: Phase,
     /// What is cancelled of it and was found while it waited for time. Goes first.
     pub(crate) unwinding: VecDeque<Next>,
+    /// The last unstarted tasks are for workers that have none of it, up to this time; none if no worker lacks any.
+    pub(crate) kept_until: Option<Nanos>,
 }
 
 /// What of a group may run here.
@@ -120,8 +129,9 @@ pub(crate) struct GroupReady {
 }
 
 impl LocalShares {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(worker: usize) -> Self {
         Self {
+            worker,
             tree: ShareTree::with_capacity(8, SLICE),
             groups: Vec::new(),
             since: Nanos::MAX,
@@ -192,10 +202,12 @@ impl LocalShares {
         let local = LocalGroup {
             group: group.clone(),
             ready: VecDeque::new(),
+            futures_lined: 0,
             served: Served::default(),
             tick: 0,
             phase: Phase::Free,
             unwinding: VecDeque::new(),
+            kept_until: None,
         };
         if let Some(old) = self.groups[group.number as usize].replace(local) {
             debug_assert!(!old.has_tasks(), "a group ended with tasks in its line");
@@ -208,9 +220,10 @@ impl LocalShares {
         if self.tree.is_awake(number) || self.reserved.contains(&number) {
             return;
         }
+        let worker = self.worker;
         if let Some(local) = self.get(number) {
             match local.phase {
-                Phase::Free => {}
+                Phase::Free => local.group.lines[worker].is_awake.store(true, Relaxed),
                 Phase::Unwinding if !local.unwinding.is_empty() => {
                     self.preempted |= self.tree.wake(number);
                     return;
@@ -289,6 +302,10 @@ impl LocalShares {
             self.reserved_current = None;
         }
         self.reserved.retain(|&other| other != number);
+        let worker = self.worker;
+        if let Some(local) = self.get(number) {
+            local.group.lines[worker].is_awake.store(false, Relaxed);
+        }
         if self.tree.contains(number) {
             self.tree.sleep(number);
         }
@@ -310,7 +327,7 @@ impl LocalShares {
             !self.groups.iter().flatten().any(LocalGroup::has_tasks),
             "groups ended with tasks in their lines"
         );
-        *self = Self { generation: self.generation, ..Self::new() };
+        *self = Self { generation: self.generation, ..Self::new(self.worker) };
     }
 }
 
@@ -326,7 +343,7 @@ impl Worker {
     pub(crate) fn local_shares(&self) -> RefMut<'_, LocalShares> {
         let shares = self.shares.borrow_mut();
         let mut shares =
-            RefMut::map(shares, |shares| &mut **shares.get_or_insert_with(|| Box::new(LocalShares::new())));
+            RefMut::map(shares, |shares| &mut **shares.get_or_insert_with(|| Box::new(LocalShares::new(self.index))));
         let generation = self.shared.shares.generation();
         if shares.generation != generation {
             shares.forget_all();
@@ -381,9 +398,22 @@ impl Worker {
             shares.unwind(group.number, Next::Start(future));
             return Ok(());
         }
+        // Where a worker has nothing of the group it takes what has not started: now and then that is one that has.
+        let local = shares.known(group);
+        let is_for_others = local.tick.is_multiple_of(OFFER_INTERVAL)
+            && !local.ready.is_empty()
+            && group.absent_workers(self.index) > 0;
+        if is_for_others {
+            let group = group.clone();
+            group.push(self.index, Priority::Normal, future); // the last use of its nursery
+            shares.wake(group.number);
+            drop(shares);
+            group.published(self.index);
+            return Ok(());
+        }
         drop(shares);
         self.line_up(group, yielded, ReadyWhat::Future);
-        group.lines[self.index].yielded.push(future); // the last use of its nursery: the watchdog may take it
+        group.lines[self.index].yielded.push(future); // the last use of its nursery: others may take it
         Ok(())
     }
 
@@ -392,6 +422,7 @@ impl Worker {
         let mut shares = self.local_shares();
         let local = shares.known(group);
         local.ready.push_back(GroupReady { mark, yielded, what });
+        local.futures_lined += usize::from(matches!(what, ReadyWhat::Future));
         let counts = usize::from(!local.phase.is_throttled());
         shares.ready += counts;
         shares.wake(group.number);

@@ -22,7 +22,7 @@ pub struct Share {
     pub weight: u32,
     /// How many groups it is inside of, itself included; 0 for the tasks that are in none.
     pub depth: u32,
-    /// How long its tasks had a worker, in all.
+    /// How long its tasks had a worker, in all, with those of groups inside it.
     pub cpu_time: Duration,
     /// The context that limits it: its own, or that of a group around it.
     pub context: Option<Context>,
@@ -40,7 +40,7 @@ impl ShareGroup {
             name: self.about.name.as_deref().map(str::to_owned),
             weight: self.about.weight,
             depth: self.level(),
-            cpu_time: Duration::from_nanos(self.served.load(Relaxed)),
+            cpu_time: Duration::from_nanos(self.served_inside.load(Relaxed)),
             context: self.servers.first().map(|server| server.context()),
             depletions: self.servers.first().map_or(0, |server| server.depletions()),
             is_throttled: self.is_throttled(),

@@ -76,7 +76,7 @@ pub(crate) struct Modes {
 pub(crate) struct WorkerSlot {
     pub(crate) inbox: &'static Inbox,
     pub(crate) stealer: Stealer<Runnable>,
-    /// Futures that yielded; only the watchdog takes them from here.
+    /// Futures that yielded: see `choosing/requeue.rs`.
     pub(crate) yielded: Stealer<Runnable>,
     pub(crate) ended: Ended,
     pub(crate) takes: Takes,

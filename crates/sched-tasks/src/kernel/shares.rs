@@ -63,6 +63,8 @@ pub(crate) struct ShareGroup {
     pub(super) about: About,
     /// What its tasks had of all workers, in nanoseconds.
     pub(crate) served: AtomicU64,
+    /// The same with the tasks of groups inside it, also of those that have ended.
+    pub(crate) served_inside: AtomicU64,
     /// By worker.
     pub(crate) lines: Box<[Lines]>,
     /// Its context, and those of the groups around it: all of them have to have time.
@@ -95,8 +97,10 @@ pub(crate) struct Lines {
     pub(crate) unstarted: Line<RunnableRef>,
     pub(crate) low: Line<RunnableRef>,
     listing: Listing,
-    /// Futures that yielded: only the watchdog takes them away.
+    /// Futures that yielded: others take them if they have less to run, see `choosing/requeue.rs`.
     pub(crate) yielded: Line<RunnableRef>,
+    /// The group has something to run on this worker. Only a hint for others.
+    pub(crate) is_awake: AtomicBool,
 }
 
 impl Lines {
@@ -247,6 +251,7 @@ impl ShareGroup {
                 level,
                 about,
                 served: AtomicU64::new(0),
+                served_inside: AtomicU64::new(0),
                 lines,
                 servers,
                 has_server,
@@ -361,6 +366,12 @@ impl ShareGroup {
     /// The number of the group around it.
     pub(crate) fn parent_number(&self) -> u32 {
         self.parent.as_ref().map_or(ShareTree::ROOT, |parent| parent.number)
+    }
+
+    /// How many workers beside `worker` have nothing of it to run, and could take something.
+    pub(crate) fn absent_workers(&self, worker: usize) -> usize {
+        let others = self.lines.iter().zip(&self.shared.workers).enumerate().filter(|(other, _)| *other != worker);
+        others.filter(|(_, (lines, slot))| !lines.is_awake.load(Relaxed) && slot.takes.steals()).count()
     }
 
     /// Itself, and the groups around it.

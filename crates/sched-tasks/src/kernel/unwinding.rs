@@ -90,6 +90,7 @@ impl Worker {
                 futures > taken // one for each that was taken: which one makes no difference
             }
         });
+        local.futures_lined = futures.saturating_sub(taken);
         found
     }
 

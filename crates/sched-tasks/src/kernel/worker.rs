@@ -57,6 +57,8 @@ pub(crate) struct Worker {
     pub(crate) ready: LocalQueue<Ready>,
     /// The futures among them, in the same order. Not in `ready` itself: behind a task that never yields, others must be able to take them.
     pub(crate) yielded: Deque<Runnable>,
+    /// How many of `ready` stand for a future: more than are in `yielded` if others took some.
+    pub(crate) futures_lined: Cell<usize>,
     pub(crate) fibers: Fibers,
     /// Fibers without a task, the warmest last.
     pub(crate) idle_fibers: LocalQueue<u32>,
@@ -152,6 +154,7 @@ impl Worker {
             stepwise: shared.seeded.as_deref().map(Stepwise::new),
             ready: LocalQueue::new(),
             yielded,
+            futures_lined: Cell::new(0),
             fibers: Fibers::new(),
             idle_fibers: LocalQueue::new(),
             max_idle_fibers: MAX_IDLE_FIBERS.min(shared.stacks.stats().max_stacks / (4 * shared.workers.len())),

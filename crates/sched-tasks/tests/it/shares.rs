@@ -165,6 +165,35 @@ fn a_task_gets_no_more_by_opening_groups_inside_its_own() {
 }
 
 #[test]
+fn the_time_of_a_group_has_that_of_groups_inside_it_also_of_those_that_ended() {
+    let runtime = Runtime::builder().workers(1).build().unwrap();
+    let shares = runtime.run(|| {
+        nursery_with(weight("outer", 1), |n| {
+            n.spawn(|| {
+                for name in ["first", "second"] {
+                    nursery_with(weight(name, 1), |n| n.spawn(|| (0..50).for_each(|_| turn())).join())?;
+                }
+                yield_now(); // what ran is charged when something else is chosen
+                Ok::<_, TaskError>(runtime.shares())
+            })
+            .join()?
+        })
+    });
+    let shares = shares.unwrap().unwrap();
+    let outer = shares.iter().find(|share| share.name.as_deref() == Some("outer")).expect("it is open");
+    assert!(outer.cpu_time >= Duration::from_millis(10), "a hundred turns of 200 µs were inside: {shares:?}");
+}
+
+/// Keeps the worker for 200 µs, and lets others run.
+fn turn() {
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_micros(200) {
+        std::hint::spin_loop();
+    }
+    yield_now();
+}
+
+#[test]
 fn a_nursery_that_a_value_owns_is_in_the_group_of_the_task_that_made_it() {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     let runtime = RUNTIME.get_or_init(|| Runtime::builder().workers(2).build().unwrap());

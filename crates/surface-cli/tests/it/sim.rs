@@ -33,6 +33,26 @@ fn a_workload_is_shown_as_tables_and_a_timeline() {
 }
 
 #[test]
+fn contexts_that_no_system_would_admit_are_named_and_simulated() {
+    let two = |budget: &str| {
+        let context = |name: &str| {
+            format!(
+                "[context.{name}]\nbudget = \"{budget}\"\nperiod = \"10ms\"\n[thread.{name}]\ncontext = \"{name}\"\ndoes = [\"run 20ms\"]\n"
+            )
+        };
+        Site::new(&format!("for = \"100ms\"\n{}{}", context("left"), context("right"))).bursar("sim jobs.toml")
+    };
+    let told = two("9ms");
+    assert_code(&told, 0);
+    let warned = text(&told.stderr);
+    assert!(
+        warned.contains("warning: a system would refuse this: admission: right needs 9 ms in every 10 ms; CPU 0 has"),
+        "{warned}"
+    );
+    assert_eq!(text(&two("4ms").stderr), "", "these two fit");
+}
+
+#[test]
 fn the_same_seed_gives_the_same_run_and_another_seed_another() {
     let site = Site::new(HOGS);
     let [first, again, other] =

@@ -23,7 +23,7 @@ mistakes! {
             test.toml:3:1: `wieght` is not a field of a profile; did you mean `weight`?\n\
             test.toml:4:10: `weight` is 0, but the minimum is 1; write a number from 1 to 1048576\n\
             test.toml:6:9: a hint names the profile `b`, which is not there; add `[profile.b]`, or name another one\n\
-            test.toml:8:11: rule 1: `**` has more than one `*`; the limit is 128 bytes; write at most 128 bytes: letters, digits and any of `_-.`";
+            test.toml:8:11: rule 1: `**` has more than one `*`; the limit is 128 bytes; write at most 128 bytes, with one `*` at most, which stands for any text; several rules may give one profile";
     an_unknown_part_is_compared_with_the_known:
         "[profiles.a]"
         => "test.toml:1:2: `profiles` is not a part of a policy file; did you mean `profile`?";

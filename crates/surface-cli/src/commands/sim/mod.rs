@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use clap::Args;
 use surface_simfile::{Failed, Nanos, Options as Run, Plan, Policy, Report, nanos};
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, say};
 use crate::out::{json, print};
 use crate::picture::deliver;
 use crate::problems::invalid;
@@ -83,6 +83,9 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         return Err(Failure::usage(format!(
             "the file names CPU {highest}, and the machine has {cpus}, numbered from 0; use `--cpus {needed}` or more"
         )));
+    }
+    for refused in plan.not_admitted(cpus) {
+        say!("warning: a system would refuse this: {refused}; it is simulated all the same");
     }
     let time = options.time.unwrap_or(plan.time);
     let window = options.window.clone().unwrap_or(0..WINDOW);
