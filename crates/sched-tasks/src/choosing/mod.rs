@@ -6,6 +6,7 @@
 //! Whatever was counted for a nursery is reported before something else than its tasks goes on.
 
 mod candidates;
+mod group_spread;
 mod requeue;
 mod shares;
 mod steal;
