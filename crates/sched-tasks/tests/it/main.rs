@@ -32,6 +32,7 @@ mod net;
 mod nurseries;
 mod overflow;
 mod overflow_ends;
+mod open_nurseries;
 mod owned;
 mod pause;
 mod pools_model;
