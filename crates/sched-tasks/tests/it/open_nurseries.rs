@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use sched_tasks::{
     Budget, CapSpawn, Ledger, NurseryOptions, NurseryState, OnFailure, OpenNursery, Reason, Runtime, Stop, TaskError,
-    budget_left, channel, charge, checkpoint, contain, explore, join, nursery, nursery_with, shield, sleep,
-    unblock, yield_now,
+    budget_left, channel, charge, checkpoint, contain, explore, join, nursery, nursery_with, shield, sleep, unblock,
+    yield_now,
 };
 
 const LONG: Duration = Duration::from_secs(3600);
