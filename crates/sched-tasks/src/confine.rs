@@ -63,10 +63,11 @@ impl Confinement {
 
     /// Runs `body` within these limits. Where the caller has limits already, those count instead.
     pub fn enter<R>(&self, body: impl FnOnce() -> R) -> R {
-        struct Leave(Option<Arc<Credentials>>, Option<crate::budget::Reading>);
+        struct Leave(Option<Arc<Credentials>>, Option<crate::budget::Reading>, usize);
         impl Drop for Leave {
             fn drop(&mut self) {
                 strand::with(|strand| {
+                    strand.end_open_nurseries_above(self.2); // they have a part of the meter
                     strand.inherited.replace(self.0.take());
                     if let Some(meter) = &self.1 {
                         strand.meter.put(meter);
@@ -86,7 +87,8 @@ impl Confinement {
                 strand.meter.begin(&Budget::ZERO);
                 before
             });
-            Some(Leave(strand.inherited.replace(self.credentials.clone()), meter))
+            let open = strand.open_scopes.borrow().len();
+            Some(Leave(strand.inherited.replace(self.credentials.clone()), meter, open))
         });
         let value = body();
         drop(leave);

@@ -118,7 +118,7 @@ where
 {
     strand::with(|strand| match &strand.worker {
         Some(worker) => raw::join::join(strand, worker, first, second),
-        None if strand.has_locals.get() => (first(), second()), // a task would not see the thread's values
+        None if !strand.locals.borrow().is_empty() => (first(), second()), // a task would not see the thread's values
         None => match run(|| {
             let both = catch_unwind(AssertUnwindSafe(|| join(first, second)));
             both.map_err(|payload| (payload, panics::take_place()))

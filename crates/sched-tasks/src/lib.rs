@@ -82,7 +82,9 @@ pub use policy_admission::{
 };
 pub use policy_admission::{BudgetRule, ChannelLimit, ExecutorLimit, ParseProfileError, Terms};
 pub use raw::alloc::BudgetedAlloc;
-pub use scope::{Canceller, Nursery, OwnedNursery, Spawner, Task, nursery, nursery_with};
+pub use scope::{
+    Canceller, Nursery, OpenNursery, OpenTask, OpenTaskBuilder, OwnedNursery, Spawner, Task, nursery, nursery_with,
+};
 pub use select::{Case, RecvCase, Select, SendCase};
 pub use spending::{BudgetSupervisor, budget_left, charge, recharge};
 pub use state::{IllegalMove, NurseryEvent, NurseryState};

@@ -3,7 +3,7 @@
 //! Room: driver. Knows strands, meters and members; what runs is `raw/task.rs`.
 //!
 //! # Invariant
-//! When a task has ended on a strand, nothing of it is left there: no nursery, no member, no meter, no value, no shield.
+//! When a task has ended on a strand, nothing of it is left there: no nursery, also none that it opened, no member, no meter, no value, no shield.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -118,11 +118,12 @@ impl Strand {
         self.for_unwinding.set(false);
     }
 
-    /// Drops the values of the task, which had this outcome. They are its own: a panic there, or a budget that they are refused, is the task's.
+    /// Ends the nurseries that the task left open, and drops its values; it had this outcome. They are its own: a panic there, or a budget that they are refused, is the task's.
     #[cold]
     pub(crate) fn drop_locals<R>(&self, outcome: thread::Result<R>) -> thread::Result<R> {
         let place = self.panicked_at.take();
         self.shields.set(1); // destructors may block, and are not interrupted
+        self.end_open_nurseries();
         let dropped = catch_unwind(AssertUnwindSafe(|| {
             for _ in 0..MAX_LOCALS_ROUNDS {
                 if !self.has_locals.replace(false) {
@@ -131,8 +132,10 @@ impl Strand {
                 let locals = self.locals.take();
                 locals.drop_each(); // the borrow is over: they may make new ones
             }
+            self.end_open_nurseries(); // of destructors
             self.look_at_meter();
         }));
+        self.end_open_nurseries(); // of one that panicked
         match (dropped, outcome) {
             (Ok(()), outcome) => {
                 self.panicked_at.replace(place);

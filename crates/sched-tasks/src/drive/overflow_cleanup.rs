@@ -34,13 +34,15 @@ impl Worker {
         // Its place is taken by whichever fiber is made next; its waiter is never used again, so late wakes do nothing.
         let stack_bytes = strand.stack_bytes;
         self.lost_stacks.set(true);
-        if scope::unfinished(&strand).next().is_none() {
+        if scope::unfinished(&strand).next().is_none() && strand.open_scopes.borrow().is_empty() {
             // Nothing to wait for, so no stack is needed: there may be none left.
             let here = thread::for_thread_here();
             current::enter(&here, || end_lost(&strand, stack_bytes, &here));
             return thread::retire_thread(&here);
         }
         self.cleanups.borrow_mut().push_back(Box::new(move |cleaner| {
+            let open = strand.open_scopes.take(); // kept to the end: a nursery of a frame may be inside one of them
+            open.iter().rev().for_each(|scope| scope.group().end(true));
             for frame in scope::unfinished(&strand) {
                 match frame {
                     Unfinished::Nursery(nursery) => {
@@ -56,6 +58,7 @@ impl Worker {
                 }
             }
             end_lost(&strand, stack_bytes, cleaner);
+            drop(open);
         }));
         self.start_cleanups(worker_strand);
     }

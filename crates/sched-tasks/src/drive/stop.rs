@@ -39,6 +39,7 @@ impl Drop for Runtime {
             return std::mem::forget(std::mem::take(&mut self.threads)); // a fork: there is no thread to be joined
         }
         let (shared, threads) = (self.shared, std::mem::take(&mut self.threads));
+        strand::with(|strand| strand.end_open_nurseries_of(shared));
         // A task that has the last handle cannot wait for itself: it is cancelled like the others, and a thread sees to the rest.
         let is_inside = strand::with(|strand| strand.runtime().is_some_and(|own| std::ptr::eq(own, shared)));
         if !is_inside {

@@ -64,7 +64,10 @@ pub(crate) mod name_slot {
 }
 pub(crate) mod scope {
     mod raw;
-    pub(crate) use self::raw::{OpenRef, ScopeRef, Unfinished, enter, unfinished, while_joining, while_open};
+    pub(crate) use self::raw::{
+        OpenRef, OpenScope, ScopeRef, Unfinished, enter, enter_open, is_in, leave_open, unfinished, while_joining,
+        while_open,
+    };
 }
 pub(crate) mod task {
     mod raw;

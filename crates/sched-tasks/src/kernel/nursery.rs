@@ -85,6 +85,8 @@ pub(crate) struct NurseryCore {
     pub(crate) credentials: Option<Arc<Credentials>>,
     /// What its tasks may spend, if that is limited. Nurseries that one task opens inside each other may share it.
     pub(crate) account: Option<Arc<Account>>,
+    /// The account is that of the nursery around it. Known from the beginning, for those that ask after that one has ended.
+    pub(crate) shares_account: bool,
     /// Whether and how many tasks may be spawned, if there is a limit.
     pub(crate) gate: Option<Gate>,
     /// The group whose share of CPU time its tasks have, if they are in one.
@@ -184,8 +186,7 @@ impl NurseryCore {
 
     /// Whether the account is that of the nursery around it.
     pub(crate) fn shares_account(&self) -> bool {
-        let outer = self.outer.and_then(|outer| outer.account().map(std::ptr::from_ref));
-        outer.is_some_and(|outer| self.account().is_some_and(|own| std::ptr::eq(own, outer)))
+        self.shares_account
     }
 
     /// Whether the strand with `waiter` opened it.
@@ -223,9 +224,14 @@ impl NurseryCore {
         waiting >= self.countdown.members(self.owners.started.load(Relaxed))
     }
 
-    /// Whether none is left of those that others than its owner started.
+    /// How many of its tasks have not ended; a worker may not have told of its last ones.
+    pub(crate) fn tasks(&self) -> u64 {
+        u64::try_from(self.countdown.members(self.owners.started.load(Relaxed))).unwrap_or(0)
+    }
+
+    /// Whether none is left, of one whose owner starts no more.
     pub(crate) fn has_no_tasks(&self) -> bool {
-        self.countdown.has_no_members()
+        self.tasks() == 0
     }
 
     /// Counts what keeps it open beside its tasks. Given back by [`NurseryCore::children_ended`].

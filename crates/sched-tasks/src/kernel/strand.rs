@@ -18,7 +18,7 @@ use super::{
     current,
     locals::Locals,
     name_slot::Name,
-    scope::{OpenRef, ScopeRef},
+    scope::{OpenRef, OpenScope, ScopeRef},
     seeded::Driver,
     shared::{Shared, TaskIds},
     task::Running,
@@ -56,7 +56,10 @@ pub(crate) struct Strand {
     /// What failed in the nurseries that it came through.
     pub(crate) failed_before: RefCell<Vec<TaskError>>,
     pub(crate) locals: RefCell<Locals>,
+    /// There are values, or open nurseries: its end has more to do.
     pub(crate) has_locals: Cell<bool>,
+    /// The nurseries that calls opened here and none has closed, outermost first.
+    pub(crate) open_scopes: RefCell<Vec<OpenScope>>,
     /// How many operations it may do before others run.
     pub(crate) turn: Turn,
     /// Whether it pays to let others run before it waits; see `wait::linger`.
@@ -113,6 +116,7 @@ impl Strand {
             failed_before: RefCell::default(),
             locals: RefCell::new(Locals::default()),
             has_locals: Cell::new(false),
+            open_scopes: RefCell::default(),
             turn: Turn::new(),
             linger_credit: Cell::new(1),
             open: Cell::new(None),

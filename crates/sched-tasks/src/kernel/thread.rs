@@ -24,8 +24,9 @@ pub(crate) fn driving(driver: Rc<dyn Driver>) -> Strand {
     Strand { driver: Some(driver), ..for_thread() }
 }
 
-/// Gives back what a plain thread's strand held.
+/// Gives back what a plain thread's strand held. Nurseries that it left open are its runtime's to end.
 pub(crate) fn retire_thread(strand: &Strand) {
+    strand.open_scopes.take().iter().for_each(|scope| scope.group().leave());
     let inbox: &'static Inbox = strand.waiter.inbox();
     places::give_waiter(strand.waiter);
     places::give_inbox(inbox);

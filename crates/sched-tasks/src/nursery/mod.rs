@@ -10,6 +10,7 @@
 
 mod admission;
 pub(crate) mod groups;
+mod open;
 mod pause;
 mod share;
 mod verdict;
@@ -188,6 +189,10 @@ impl NurseryCore {
     ) -> Arc<Self> {
         let shielded = strand.shields.get() > 0;
         let Limits { credentials, account } = limits;
+        let shares_account = match (&account, outer.as_ref().and_then(|outer| outer.shared_account())) {
+            (Some(own), Some(around)) => Arc::ptr_eq(own, around),
+            _ => false,
+        };
         let gate = Gate::new(&options, credentials.as_deref(), account.is_some(), shared.ledger.as_ref());
         Arc::new_cyclic(|this: &Weak<Self>| Self {
             countdown: Countdown::new(),
@@ -203,6 +208,7 @@ impl NurseryCore {
             place: AtomicU32::new(0),
             credentials,
             account,
+            shares_account,
             gate,
             group,
             has_alarms: AtomicBool::new(false),

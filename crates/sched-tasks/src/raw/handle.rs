@@ -150,6 +150,19 @@ impl<T> Handle<T> {
         result
     }
 
+    /// Waits until the task has ended. A cancelled caller unwinds, unless that came first.
+    pub(crate) fn wait_done(&mut self) {
+        if self.is_waiting() {
+            self.take_token_back();
+        }
+        strand::with(|strand| {
+            strand.take_turn_regardless();
+            if !self.is_done() {
+                self.wait(strand);
+            }
+        });
+    }
+
     /// What a poll left is put right, so that the result can be waited for. An error if a poll took it.
     #[cold]
     fn untag(&mut self) -> Result<(), TaskError> {

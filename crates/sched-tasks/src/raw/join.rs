@@ -166,7 +166,12 @@ where
     }));
     let outcome = outcome.map_err(|payload| Thrown { payload, place: strand.panicked_at.take() });
     // Sent to another thread: the values are `Send`, and none of them is in use. `FiberLocal::with` counts a reference only while it runs, and what ran has ended.
-    let locals = if strand.has_locals.replace(false) { strand.locals.take() } else { Locals::default() };
+    let locals = if strand.has_locals.replace(false) {
+        strand.end_open_nurseries();
+        strand.locals.take()
+    } else {
+        Locals::default()
+    };
     strand.end();
     if half.scope.account().is_some()
         && let Some(worker) = &strand.worker

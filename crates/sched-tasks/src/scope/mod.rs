@@ -2,6 +2,7 @@
 //!
 //! Room: interface. Knows nurseries, tasks and runtimes; knows nothing of queues and fibers.
 
+mod open;
 mod owned;
 pub(crate) mod run;
 
@@ -18,6 +19,7 @@ use std::{
 
 use vocab::{Priority, TaskId};
 
+pub use self::open::{OpenNursery, OpenTask, OpenTaskBuilder};
 pub use self::owned::{OwnedNursery, Spawner};
 pub use crate::raw::scope::Nursery;
 use crate::{
@@ -124,6 +126,7 @@ where
                 return Err(seeded.refuse_foreign());
             }
         }
+        let _kept = strand.keep_thread_scope()?;
         let group = group_of(strand, shared, &options)?;
         let core = NurseryCore::open(strand, shared, group, options);
         if let Some(driver) = &strand.driver {
@@ -133,13 +136,17 @@ where
         let core = nursery.core();
         scope::while_open(strand, core, || {
             let caught = scope::enter(strand, core, || {
-                catch_unwind(AssertUnwindSafe(|| {
+                let caught = catch_unwind(AssertUnwindSafe(|| {
                     let returned = body(&nursery);
                     if strand.meter.is_refused() {
                         strand.look_at_meter(); // a task that catches its exhaustion fails
                     }
                     returned
-                }))
+                }));
+                if !scope::is_in(strand, core) {
+                    strand.end_open_nurseries_inside(core);
+                }
+                caught
             });
             let body = match caught {
                 Ok(returned) => {

@@ -13,18 +13,17 @@
 use std::{
     fmt,
     panic::Location,
-    sync::{
-        Arc, Mutex, Weak,
-        atomic::{AtomicBool, Ordering::Release},
-    },
+    sync::{Arc, Weak},
 };
+
+use vocab::TaskId;
 
 use super::Canceller;
 use crate::{
     drive::{runtime, thread_task},
     error::{Reason, TaskError},
     kernel::{
-        groups::{Group, Phase},
+        groups::{Group, Kind, Phase},
         shared::Shared,
         task::{Details, Identity},
     },
@@ -111,7 +110,7 @@ impl OwnedNursery {
             let limits = limits(strand, shared, &options);
             let group = group_of(strand, shared, &options)?;
             let core = NurseryCore::open_apart(strand, shared, limits, group, options);
-            let group = Arc::new(Group { core, phase: Mutex::new(Phase::Open), was_left: AtomicBool::new(false) });
+            let group = Group::new(core, Kind::Owned, None);
             shared.groups.add(&group).iter().for_each(|left| left.end(true)); // does not wait
             Ok(Self(Some(group)))
         })
@@ -231,7 +230,7 @@ impl Spawner {
 }
 
 impl Group {
-    fn is_around_caller(&self) -> bool {
+    pub(super) fn is_around_caller(&self) -> bool {
         strand::with(|strand| {
             let mut around = strand.scope.get();
             while let Some(scope) = around {
@@ -245,7 +244,7 @@ impl Group {
     }
 
     /// Whether a seed decides here, and does not there. Then the run is to fail.
-    fn is_foreign(&self) -> bool {
+    pub(super) fn is_foreign(&self) -> bool {
         strand::with(|strand| match strand.shared().and_then(|own| own.seeded.as_ref()) {
             Some(seeded) if self.core.shared().seeded.is_none() => {
                 seeded.refuse_foreign();
@@ -255,33 +254,16 @@ impl Group {
         })
     }
 
-    /// Cancels its tasks, and leaves their end to the runtime.
-    fn leave(&self) {
-        self.core.cancel();
-        self.was_left.store(true, Release);
-    }
-
     fn spawn(
         &self,
         site: &'static Location<'static>,
         thread: Option<Box<str>>,
         body: impl FnOnce() + Send + 'static,
     ) -> Result<(), TaskError> {
-        let admitted = self.keep_open().and_then(|kept| {
-            let id = strand::with(|strand| {
-                strand.count_turn();
-                strand.interleave();
-                self.core.admit(strand).map(|()| strand.next_task_id())
-            });
-            id.map(|id| (id, kept))
-        });
+        let admitted = self.keep_open().and_then(|kept| Ok((self.admit()?, kept)));
         let (id, _kept) = match admitted {
             Ok(admitted) => admitted,
-            Err(refusal) => {
-                // A destructor that panics is printed by the panic hook, and fails no task.
-                shield(|| panics::drop_apart(body)).unwrap_or_else(panics::discard);
-                return Err(refusal);
-            }
+            Err(refusal) => return Err(refuse(body, refusal)),
         };
         let on_thread = thread.is_some();
         let details = thread.clone().map(|name| Arc::new(Details { name: Some(name), ..Details::default() }));
@@ -294,14 +276,18 @@ impl Group {
         }
     }
 
+    /// A number for a task that is about to be spawned, or why it may not be.
+    #[inline]
+    pub(super) fn admit(&self) -> Result<TaskId, TaskError> {
+        strand::with(|strand| {
+            strand.count_turn();
+            strand.interleave();
+            self.core.admit(strand).map(|()| strand.next_task_id())
+        })
+    }
+
     /// It counts as one more task as long as this is there.
-    fn keep_open(&self) -> Result<impl Drop + '_, TaskError> {
-        struct Kept<'a>(&'a NurseryCore);
-        impl Drop for Kept<'_> {
-            fn drop(&mut self) {
-                self.0.children_ended(1, 0);
-            }
-        }
+    pub(super) fn keep_open(&self) -> Result<Kept<'_>, TaskError> {
         match &*self.lock() {
             Phase::Open => {
                 self.core.keep_open();
@@ -310,6 +296,22 @@ impl Group {
             _ => Err(TaskError::new(Reason::NurseryNotActive { state: self.core.state() }, None)),
         }
     }
+}
+
+/// Counts as a task of a nursery.
+pub(super) struct Kept<'a>(&'a NurseryCore);
+
+impl Drop for Kept<'_> {
+    fn drop(&mut self) {
+        self.0.children_ended(1, 0);
+    }
+}
+
+/// Drops what may not start. A destructor that panics is printed by the panic hook, and fails no task.
+#[cold]
+pub(super) fn refuse(body: impl FnOnce(), refusal: TaskError) -> TaskError {
+    shield(|| panics::drop_apart(body)).unwrap_or_else(panics::discard);
+    refusal
 }
 
 impl fmt::Debug for OwnedNursery {

@@ -34,12 +34,20 @@ use crate::{
 pub struct BudgetSupervisor {
     /// Has an account.
     core: Arc<NurseryCore>,
+    /// Those around it that share the account. A supervisor may outlive them, and looks at them all the same.
+    _around: Vec<Arc<NurseryCore>>,
 }
 
 impl BudgetSupervisor {
-    /// The nursery has an account.
+    /// The nursery has an account, and has not ended.
     pub(crate) fn open(core: Arc<NurseryCore>) -> Self {
-        let supervisor = Self { core };
+        let mut around = Vec::new();
+        let mut inner = &*core;
+        while let Some(outer) = inner.outer_ref().filter(|_| inner.shares_account()) {
+            around.extend(outer.this.upgrade());
+            inner = outer;
+        }
+        let supervisor = Self { core, _around: around };
         supervisor.account().add_supervisor();
         supervisor
     }

@@ -30,6 +30,7 @@ mod many_groups;
 mod medley;
 mod net;
 mod nurseries;
+mod open_nurseries;
 mod overflow;
 mod overflow_ends;
 mod owned;

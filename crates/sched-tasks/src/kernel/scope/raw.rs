@@ -3,17 +3,18 @@
 //! Room: mechanism. Knows nurseries and frames; knows nothing of tasks.
 //!
 //! # Invariant
-//! A `ScopeRef` is used only while the nursery it names has not ended. An `OpenRef` names a frame of a live or quarantined stack.
+//! A `ScopeRef` is used only while the memory of the nursery it names is there. An `OpenRef` names a frame of a live or quarantined stack.
 //!
 //! # Why it holds
-//! A `ScopeRef` is made in two places: by [`enter`], which takes it back before the borrow it was made from ends, and for a task, which is
-//! counted in the nursery and drops it before it is counted as ended.
+//! A `ScopeRef` is made in three places. By [`enter`], which takes it back before the borrow it was made from ends. By [`enter_open`], for a nursery that the strand's list of
+//! [`OpenScope`]s keeps; [`leave_open`] takes it back, and only if nothing is inside that nursery on this strand. For a task, which is counted in the nursery and drops it before it is counted as
+//! ended.
 
-use std::{ops::Deref, ptr::NonNull};
+use std::{ops::Deref, ptr::NonNull, sync::Arc};
 
 use mech_sync::Completion;
 
-use crate::kernel::{nursery::NurseryCore, strand::Strand};
+use crate::kernel::{groups::Group, nursery::NurseryCore, strand::Strand};
 
 /// A nursery that has not ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +42,7 @@ impl Deref for ScopeRef {
     type Target = NurseryCore;
     #[inline(always)]
     fn deref(&self) -> &NurseryCore {
-        // SAFETY: by the invariant the nursery has not ended, so its memory is there.
+        // SAFETY: by the invariant its memory is there.
         unsafe { self.0.as_ref() }
     }
 }
@@ -83,6 +84,46 @@ pub(crate) fn enter<R>(strand: &Strand, core: &NurseryCore, body: impl FnOnce() 
     // A shield around it keeps out what comes from around; the nursery's own deadline and cancellation count.
     let _leave = Leave(strand, strand.scope.replace(Some(scope)), strand.shields.replace(0));
     body()
+}
+
+/// A nursery that a call opened and another call will close, on the strand that opened it.
+pub(crate) struct OpenScope {
+    group: Arc<Group>,
+    /// Where the strand was before.
+    around: Option<ScopeRef>,
+}
+
+impl OpenScope {
+    pub(crate) fn group(&self) -> &Arc<Group> {
+        &self.group
+    }
+}
+
+/// Goes on inside the nursery of `group`, until [`leave_open`].
+pub(crate) fn enter_open(strand: &Strand, group: Arc<Group>) {
+    // SAFETY: the list keeps the nursery until `leave_open` has taken the reference back.
+    let scope = unsafe { ScopeRef::new(&group.core) };
+    let around = strand.scope.replace(Some(scope));
+    strand.open_scopes.borrow_mut().push(OpenScope { group, around });
+    strand.has_locals.set(true);
+}
+
+/// Leaves the nursery that was entered last, if the strand is in no other inside it.
+pub(crate) fn leave_open(strand: &Strand) -> Option<Arc<Group>> {
+    let mut scopes = strand.open_scopes.borrow_mut();
+    let innermost = scopes.last()?;
+    if !is_in(strand, &innermost.group.core) {
+        return None;
+    }
+    let OpenScope { group, around } = scopes.pop()?;
+    strand.scope.set(around);
+    Some(group)
+}
+
+/// Whether `core` is the innermost nursery of the strand.
+#[inline]
+pub(crate) fn is_in(strand: &Strand, core: &NurseryCore) -> bool {
+    strand.scope.get().is_some_and(|scope| scope.0 == NonNull::from(core))
 }
 
 /// Notes while `body` runs that this frame waits for `core`.

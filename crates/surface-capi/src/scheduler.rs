@@ -1,0 +1,230 @@
+//! Runtimes: one for the whole program, and any number of others.
+//!
+//! Room: surface.
+//!
+//! # Invariant
+//! When a runtime was shut down, none of its tasks runs any more; unless one of them did it, or another call on it goes on: then the last of them ends it.
+
+use std::{
+    ffi::{c_char, c_void},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use sched_tasks::{Builder, Runtime, sleep, yield_now};
+
+use crate::{
+    codes::{JANUS_FAILED, JANUS_INVALID_ARGUMENT, JANUS_NOT_ACTIVE, Refusal, code_of},
+    door::{coded, door, number, with_last_error},
+    handles::{self, Held},
+    nursery::innermost,
+    pointers,
+    tasks::{JanusTaskFn, TaskOptions, body, function},
+};
+
+/// A runtime: threads that run tasks.
+pub struct JanusScheduler;
+
+/// How a runtime is to be. All zeroes is the default.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct JanusSchedulerConfig {
+    /// How many threads run tasks, 1 to 256. 0: one for each CPU.
+    pub worker_count: u32,
+    /// How many threads may run tasks that have a thread to themselves, at a time. 0: 512.
+    pub blocking_threads: u32,
+    /// How much stack a task has: a multiple of the page size, 64 KiB to 1 GiB. 0: 256 KiB. Only what a task touches is taken from memory.
+    pub stack_bytes: usize,
+    /// If not 0, there are no threads: `janus_scheduler_run` plays all workers on the caller's, in virtual time, and this number decides every choice. The same number, the same run.
+    pub deterministic_seed: u64,
+}
+
+pub(crate) struct Scheduler(Mutex<Option<Arc<Runtime>>>);
+
+impl Held for Scheduler {
+    type Opaque = JanusScheduler;
+    const KIND: u8 = b'S';
+    const NAME: &'static str = "scheduler";
+    const MADE_BY: &'static str = "janus_scheduler_create";
+}
+
+impl Scheduler {
+    /// The runtime, unless it was shut down.
+    pub(crate) fn runtime(&self) -> Result<Arc<Runtime>, Refusal> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone().ok_or_else(|| {
+            Refusal::new(JANUS_NOT_ACTIVE, "the scheduler was shut down; create another with `janus_scheduler_create`")
+        })
+    }
+}
+
+/// The runtime of the whole program, and how often it was asked for.
+static COMMON: Mutex<Option<(u32, Arc<Runtime>)>> = Mutex::new(None);
+
+/// The runtime of the whole program.
+pub(crate) fn common() -> Result<Arc<Runtime>, Refusal> {
+    let common = COMMON.lock().unwrap_or_else(PoisonError::into_inner);
+    common.as_ref().map(|(_, runtime)| runtime.clone()).ok_or_else(|| {
+        Refusal::new(
+            JANUS_NOT_ACTIVE,
+            "no runtime was started; call `janus_rt_init` first, or name a scheduler with `janus_nursery_create_on`",
+        )
+    })
+}
+
+fn start(config: &JanusSchedulerConfig) -> Result<Arc<Runtime>, Refusal> {
+    let mut builder: Builder = Runtime::builder().name("janus");
+    if config.worker_count > 0 {
+        builder = builder.workers(config.worker_count as usize);
+    }
+    if config.blocking_threads > 0 {
+        builder = builder.blocking_threads(config.blocking_threads as usize);
+    }
+    if config.stack_bytes > 0 {
+        builder = builder.stack_bytes(config.stack_bytes);
+    }
+    if config.deterministic_seed > 0 {
+        builder = builder.seeded(config.deterministic_seed);
+    }
+    let runtime = builder.build().map_err(|error| Refusal::new(JANUS_INVALID_ARGUMENT, error.to_string()))?;
+    Ok(Arc::new(runtime))
+}
+
+/// Starts the runtime of the whole program, with so many workers (0: one for each CPU). Each call needs a `janus_rt_shutdown` of its own; the first one counts for the number of workers.
+#[unsafe(no_mangle)]
+pub extern "C" fn janus_rt_init(worker_count: u32) -> i32 {
+    coded(|| {
+        let mut common = COMMON.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *common {
+            Some((users, _)) => *users += 1,
+            None => {
+                let config =
+                    JanusSchedulerConfig { worker_count, blocking_threads: 0, stack_bytes: 0, deterministic_seed: 0 };
+                *common = Some((1, start(&config)?));
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Takes back one `janus_rt_init`. The last one cancels everything that runs on the runtime, waits for it, and ends the threads.
+#[unsafe(no_mangle)]
+pub extern "C" fn janus_rt_shutdown() -> i32 {
+    coded(|| {
+        let last = {
+            let mut common = COMMON.lock().unwrap_or_else(PoisonError::into_inner);
+            match &mut *common {
+                None => {
+                    return Err(Refusal::new(
+                        JANUS_NOT_ACTIVE,
+                        "the runtime was shut down as often as it was started; call `janus_rt_init` once for each `janus_rt_shutdown`",
+                    ));
+                }
+                Some((1, _)) => common.take(),
+                Some((users, _)) => {
+                    *users -= 1;
+                    None
+                }
+            }
+        };
+        drop(last); // not under the lock: tasks may ask for it while they end
+        Ok(())
+    })
+}
+
+/// Starts another runtime. NULL if that is not possible.
+#[unsafe(no_mangle)]
+pub extern "C" fn janus_scheduler_create(config: JanusSchedulerConfig) -> *mut JanusScheduler {
+    door(
+        |_| std::ptr::null_mut(),
+        || {
+            let runtime = start(&config)?;
+            handles::insert(Arc::new(Scheduler(Mutex::new(Some(runtime)))))
+        },
+    )
+}
+
+/// Cancels everything that runs on a runtime, waits for it, and ends the threads. The handle is not valid any more.
+#[unsafe(no_mangle)]
+pub extern "C" fn janus_scheduler_shutdown(scheduler: *mut JanusScheduler) -> i32 {
+    coded(|| {
+        let scheduler = handles::remove::<Scheduler>(scheduler)?;
+        let runtime = scheduler.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(runtime);
+        Ok(())
+    })
+}
+
+/// Runs a function as a task of a runtime, waits for it and for all that it opened, and returns its code.
+///
+/// # Safety
+/// `task` may be called with `arg`, on any thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn janus_scheduler_run(
+    scheduler: *mut JanusScheduler,
+    task: JanusTaskFn,
+    arg: *mut c_void,
+) -> i64 {
+    number(|| {
+        let runtime = handles::get::<Scheduler>(scheduler)?.runtime()?;
+        let body = body(function(task)?, arg);
+        match runtime.run(body) {
+            Ok(Ok(())) => Ok(0),
+            Ok(Err(failed)) => Err(Refusal { code: code_of(&failed), text: failed.to_string() }),
+            Err(sched_tasks::RunError::Task(error)) => Err(error.into()),
+            Err(error) => Err(Refusal::new(JANUS_FAILED, error.to_string())),
+        }
+    })
+}
+
+/// Starts a task in the nursery that the caller created last and has not destroyed.
+///
+/// # Safety
+/// `task` may be called with `arg`, on any thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn janus_scheduler_spawn(task: JanusTaskFn, arg: *mut c_void) -> i32 {
+    coded(|| innermost()?.spawn(function(task)?, arg, TaskOptions::default()).map(drop))
+}
+
+/// Lets other tasks run first. `JANUS_CANCELLED` if the caller is to stop.
+#[unsafe(no_mangle)]
+pub extern "C" fn janus_scheduler_yield() -> i32 {
+    coded(|| {
+        yield_now();
+        Ok(())
+    })
+}
+
+/// Stops the caller for a while; other tasks run meanwhile.
+#[unsafe(no_mangle)]
+pub extern "C" fn janus_scheduler_sleep(nanoseconds: u64) -> i32 {
+    coded(|| {
+        sleep(Duration::from_nanos(nanoseconds));
+        Ok(())
+    })
+}
+
+/// What the last call of this task, or of this thread outside of tasks, that failed had to say: what was wrong, the limit, and a way out. Copies at most `length` bytes to `buffer`, a NUL among them, and returns
+/// how long the text is without it.
+///
+/// # Safety
+/// `buffer` is NULL, or `length` bytes may be written there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn janus_last_error(buffer: *mut c_char, length: usize) -> usize {
+    door(
+        |_| 0,
+        || {
+            Ok(with_last_error(|text| {
+                // SAFETY: as the caller promised.
+                unsafe { pointers::put_text(text, buffer, length) };
+                text.len()
+            }))
+        },
+    )
+}
+
+/// The version of the library, as "0.1.0".
+#[unsafe(no_mangle)]
+pub extern "C" fn janus_version() -> *const c_char {
+    const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
+    VERSION.as_ptr().cast()
+}
