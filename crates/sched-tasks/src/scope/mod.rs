@@ -37,7 +37,7 @@ use crate::{
     raw::{handle::Handle, scope as raw},
     spending::BudgetSupervisor,
     state::NurseryState,
-    strand::{self, Strand, panics, shield::shield},
+    strand::{self, Strand, panics, room::in_own_frame, shield::shield},
     task_state::TaskState,
 };
 
@@ -137,7 +137,7 @@ where
         scope::while_open(strand, core, || {
             let caught = scope::enter(strand, core, || {
                 let caught = catch_unwind(AssertUnwindSafe(|| {
-                    let returned = body(&nursery);
+                    let returned = in_own_frame(|| body(&nursery));
                     if strand.meter.is_refused() {
                         strand.look_at_meter(); // a task that catches its exhaustion fails
                     }

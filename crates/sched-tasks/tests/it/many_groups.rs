@@ -9,7 +9,7 @@ use sched_tasks::{Context, NurseryOptions, OwnedNursery, Runtime, TaskError, nur
 
 const MS: Duration = Duration::from_millis(1);
 
-/// The CPU time of this thread so far. It plays all workers of a seeded runtime.
+/// The CPU time of this thread so far. In a seeded runtime it plays all workers.
 fn thread_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the call writes to `time`, which is ours.
@@ -129,15 +129,17 @@ fn what_waits_for_time_on_a_busy_worker_is_taken_by_one_that_sleeps_when_there_i
     let [begun, free] = &[const { AtomicU64::new(0) }; 2];
     let run = || -> Result<(), TaskError> {
         nursery_with(NurseryOptions::new().weight(1), |other| {
-            nursery_with(NurseryOptions::new().context(Context::budget(MS).period(200 * MS)), |limited| {
-                // All of it stays on this worker: one uses up the time, the others have to wait for more.
+            nursery_with(NurseryOptions::new().context(Context::budget(MS).period(1000 * MS)), |limited| {
+                // All of it stays on this worker: one uses up the time, the others have to wait for more. The time of the thread: what other programs have meanwhile is not charged.
                 let busy = || {
-                    let begun = Instant::now();
-                    spin_until(|| begun.elapsed() > 2 * MS)
+                    let before = thread_time();
+                    spin_until(|| thread_time() > before + 2 * MS)
                 };
                 limited.spawn(busy).join()?;
                 (0..5).for_each(|_| drop(limited.spawn(|| begun.fetch_add(1, Relaxed))));
+                let waited = Instant::now();
                 while !is_throttled() {
+                    assert!(waited.elapsed() < 30_000 * MS, "the time is used up: {:?}", runtime.shares());
                     yield_now();
                 }
                 steal(true);
