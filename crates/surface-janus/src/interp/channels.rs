@@ -8,8 +8,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sched_tasks::{Select, TryRecvError, TrySendError, try_channel};
 use sched_tasks::{Receiver, Sender};
+use sched_tasks::{Select, TryRecvError, TrySendError, try_channel};
 
 use super::fault::{Failure, FaultKind, Stopped};
 use super::machine::{Machine, Slot};

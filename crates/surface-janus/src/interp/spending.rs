@@ -15,9 +15,9 @@
 
 use std::panic::resume_unwind;
 
-use sched_tasks::{budget_left, charge};
-use sched_tasks::{Stop, contain};
 use sched_tasks::{Reason, TaskError, shield, yield_now};
+use sched_tasks::{Stop, contain};
+use sched_tasks::{budget_left, charge};
 
 use super::fault::Stopped;
 use super::host::Spent;

@@ -9,10 +9,10 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-use sched_tasks::{Recharge, budget_left};
-use sched_tasks::oneshot;
 use sched_tasks::contain;
+use sched_tasks::oneshot;
 use sched_tasks::{Budget, Nursery, NurseryOptions, TaskError, yield_now};
+use sched_tasks::{Recharge, budget_left};
 
 use super::fault::{Failure, FaultKind, Stopped};
 use super::machine::{Argument, Machine, Slot, give_up, run_task};
