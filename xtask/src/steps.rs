@@ -285,9 +285,12 @@ fn fuzz() -> Result<(), String> {
     for target in ["jobfile", "flowfile", "janus", "qtjir"] {
         let (corpus, seeds) = (format!("fuzz/corpus/{target}"), format!("fuzz/seeds/{target}"));
         fs::create_dir_all(root().join(&corpus)).map_err(|error| format!("{corpus}: {error}"))?;
+        let dictionary = format!("fuzz/dictionaries/{target}.dict");
+        let words = root().join(&dictionary).exists().then(|| format!("-dict={dictionary}"));
         Cargo::new(&["fuzz", "run", "-s", "none", target, &corpus, &seeds])
             .env("RUSTC_BOOTSTRAP", "1")
             .args(&limits)
+            .args(&words.iter().map(String::as_str).collect::<Vec<_>>())
             .run()?;
     }
     Ok(())

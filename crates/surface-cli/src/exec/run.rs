@@ -8,7 +8,7 @@
 //! # Why it holds
 //! The program is one nursery. A signal, the time limit and an output that cannot be written cancel that nursery, and nothing else; a cancelled program ends, whatever it defers.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ pub(super) fn run(options: &Options, source: &Source) -> Result<Ended, Failure> 
     let stop = Arc::new(Stop::default());
     let listener = stop.listen()?;
     let runtime = runtime(options, options.seed.unwrap_or(0))?;
-    let written = Arc::new(Written { to_stderr: options.json, ..Written::default() });
+    let written = Arc::new(Written::new(options.json));
     let (writes, cancels) = (Arc::clone(&written), Arc::clone(&stop));
     let output = move |text: &str| {
         if !writes.line(text) {
@@ -163,20 +163,27 @@ impl Stop {
 }
 
 /// The output of a program: a line is written whole, or not at all any more.
-#[derive(Default)]
 struct Written {
     to_stderr: bool,
+    /// A program that is not trusted must not command the terminal.
+    is_cleaned: bool,
     failure: Mutex<Option<std::io::Error>>,
 }
 
 impl Written {
+    fn new(to_stderr: bool) -> Written {
+        let is_terminal = if to_stderr { std::io::stderr().is_terminal() } else { std::io::stdout().is_terminal() };
+        Written { to_stderr, is_cleaned: is_terminal, failure: Mutex::default() }
+    }
+
     /// False if it could not be written; nothing is written after that.
     fn line(&self, text: &str) -> bool {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         if failure.is_some() {
             return false;
         }
-        let line = format!("{text}\n");
+        let mut line = if self.is_cleaned { surface_text::clean_lines(text).into_owned() } else { text.to_owned() };
+        line.push('\n');
         let written = match self.to_stderr {
             true => std::io::stderr().lock().write_all(line.as_bytes()),
             false => std::io::stdout().lock().write_all(line.as_bytes()),

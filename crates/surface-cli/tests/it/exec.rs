@@ -8,6 +8,7 @@ use std::process::{Output, Stdio};
 use rustix::process::Signal;
 
 use crate::run_site::{Site, assert_code};
+use crate::terminal::at_a_terminal;
 use crate::{complains, says, text};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
@@ -371,4 +372,13 @@ fn a_program_whose_output_is_not_read_any_more_ends() {
     drop(lines);
     let output = child.wait_with_output().unwrap();
     assert_code(&output, 141);
+}
+
+#[test]
+fn a_program_cannot_command_the_terminal_it_prints_to() {
+    let site = site("func main() do\n    print(\"a\u{1b}[2Jb\")\nend\n");
+    let (text, screen) = at_a_terminal(&site, "exec x.jan", (100, 24));
+    assert!(!text.contains('\x1b'), "{text:?}");
+    assert_eq!(screen.lines[0], "a\u{fffd}[2Jb");
+    assert_eq!(says(&site.bursar("exec x.jan")), "a\u{1b}[2Jb\n", "what is no terminal gets all of it");
 }
