@@ -1,6 +1,6 @@
 //! Plug-ins of three tenants in one process: one works, one never ends, one is a fork bomb. Each has a budget and a capability, and none disturbs the others.
 //!
-//! `cargo run --release -p bursar --features janus --example plugins`
+//! `cargo run --release -p bursar --features janus --example plugins`. What it shows is asserted, too: it has a test.
 
 use bursar::capability::{CapSpawn, Ledger};
 use bursar::janus::{Host, Options, Program, Spent};
@@ -79,17 +79,39 @@ fn run(ledger: &Ledger, name: &'static str, source: &str) -> Result<Ended, TaskE
     Ok(Ended { name, how, spent: host.spent() })
 }
 
+/// All three at the same time.
+fn run_all(ledger: &Ledger) -> Result<Vec<Ended>, TaskError> {
+    nursery(|n| {
+        let plugins = [("good", GOOD), ("hog", HOG), ("bomb", BOMB)];
+        let tasks = plugins.map(|(name, source)| n.try_spawn(move || run(ledger, name, source)));
+        tasks.into_iter().map(bursar::Task::join).collect()
+    })
+}
+
 fn main() -> Result<(), TaskError> {
     let ledger = Ledger::new();
-    let ended = nursery(|n| {
-        let plugins = [("good", GOOD), ("hog", HOG), ("bomb", BOMB)];
-        let tasks = plugins.map(|(name, source)| n.try_spawn(|| run(&ledger, name, source)));
-        tasks.into_iter().map(bursar::Task::join).collect::<Result<Vec<_>, _>>()
-    })?;
+    let ended = run_all(&ledger)?;
     println!("{:<8} {:>9} {:>7}  ended", "plug-in", "ops", "spawns");
     for Ended { name, how, spent } in ended {
         println!("{name:<8} {:>9} {:>7}  {how}", spent.ops, spent.spawns);
     }
     println!("{} spawns were refused", ledger.audit_totals().refusals());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_works_beside_one_that_never_ends_and_a_fork_bomb() {
+        let ledger = Ledger::new();
+        let ended = run_all(&ledger).unwrap();
+        let how: Vec<&str> = ended.iter().map(|ended| ended.how.as_str()).collect();
+        assert_eq!(how[0], "returned 1229");
+        assert_eq!((how[1], ended[1].spent.ops), ("line 4: OpsBudgetExhausted", 1_000_000));
+        assert!(how[2].ends_with(": TaskLimitExceeded"), "{how:?}");
+        assert!(ended[2].spent.spawns < 1_000, "{}", ended[2].spent);
+        assert!(ledger.audit_totals().refusals() >= 1);
+    }
 }

@@ -56,7 +56,20 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A [`Host`] says what becomes of what a program prints, and adds up what it spends; see [`Program::spawn_on`].
+//! A [`Host`] says what becomes of what a program prints, adds up what it spends, and knows the line also where the runtime stopped it, for a budget or a capability:
+//!
+//! ```
+//! use bursar::{Budget, NurseryOptions, nursery_with};
+//! use bursar::janus::{Host, Program};
+//!
+//! let plugin = Program::compile("func main() do\n    print(6 * 7)\n    while true do end\nend")?;
+//! let host = Host::new().output(|line| assert_eq!(line.text, "42"));
+//! let options = NurseryOptions::new().task_budget(Budget::ops(500));
+//! let stopped = nursery_with(options, |n| plugin.spawn_on(&host, n, "main", &[])?.join()).unwrap_err();
+//! assert_eq!(stopped.reason().name(), "OpsBudgetExhausted");
+//! assert_eq!((host.spent().ops, host.fault().map(|fault| fault.line)), (500, Some(3)));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #[doc(inline)]
 pub use surface_janus::{
     CallError, Failure, Fault, FaultKind, Host, Location, Options, Outcome, Printed, Problem, Problems, Profile,
