@@ -16,8 +16,9 @@ use surface_text::amounts::counted;
 
 use super::Options;
 use super::ending::How;
-use super::run::{Stop, once, runtime};
+use super::run::{once, runtime};
 use super::source::Source;
+use super::stop::Stop;
 use super::{name, replay, report};
 use crate::exit::{Exit, Failure, say};
 use crate::out::print;

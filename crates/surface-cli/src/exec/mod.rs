@@ -3,16 +3,18 @@
 //! Room: surface.
 //!
 //! - `options.rs`: the command line; `source.rs`: from a file to a program.
-//! - `run.rs`: one run, with its limits and its signals; `explore.rs`: one run for each of many seeds.
+//! - `run.rs`: one run, within its limits; `stop.rs`: signals; `output.rs`: what the program prints; `explore.rs`: one run for each of many seeds.
 //! - `ending.rs`: how a run ended, as values; `report.rs`: the same for people and for scripts; `replay.rs`: the command that repeats it.
 
 mod ending;
 mod explore;
 mod options;
+mod output;
 mod replay;
 mod report;
 mod run;
 mod source;
+mod stop;
 
 pub(crate) use options::Options;
 
@@ -23,6 +25,7 @@ use clap::Parser;
 
 use crate::exit::{Exit, Failure};
 use crate::out::{json, print};
+use options::Emit;
 use source::Source;
 
 /// `bursar exec`. Returns the exit code, which may be that of the program.
@@ -35,8 +38,11 @@ pub(crate) fn exec(options: &Options) -> Result<u8, Failure> {
         Err(source::Unusable::Invalid(problems)) => return Err(crate::problems::invalid(&problems)),
         Err(source::Unusable::Unread(failure)) => return Err(failure),
     };
-    if options.emit.is_some() {
-        return print(&source.program.ir().to_string()).map(|()| Exit::Success as u8);
+    if let Some(form) = options.emit {
+        let text = match form {
+            Emit::Qtjir => source.program.ir().to_string(),
+        };
+        return print(&text).map(|()| Exit::Success as u8);
     }
     if options.check {
         return report::checked(options, &source).map(|()| Exit::Success as u8);

@@ -361,7 +361,7 @@ fn ctrl_c_cancels_a_program_which_runs_what_it_deferred() {
 }
 
 #[test]
-fn a_program_whose_output_is_not_read_any_more_ends() {
+fn a_program_whose_output_is_not_read_any_more_or_cannot_be_written_ends() {
     let site =
         site("func main() do\n    var n = 0\n    while true do\n        print(n)\n        n = n + 1\n    end\nend\n");
     let mut child = site.command(["exec", "x.jan"]).spawn().unwrap();
@@ -372,6 +372,11 @@ fn a_program_whose_output_is_not_read_any_more_ends() {
     drop(lines);
     let output = child.wait_with_output().unwrap();
     assert_code(&output, 141);
+
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = site.command(["exec", "x.jan"]).stdout(full).output().unwrap();
+    let error = complains(&output, 1);
+    assert!(error.starts_with("x.jan: cancelled: what it prints cannot be written: No space left"), "{error}");
 }
 
 #[test]
