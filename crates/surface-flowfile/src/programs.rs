@@ -9,7 +9,8 @@
 //! Only regular files are read: a pipe or a terminal could keep the reader waiting. Each is read once, however many nodes name it.
 
 use std::collections::HashMap;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use bursar::janus::{CallError, Options, Problems, Program, Value, ir, limits};
@@ -26,8 +27,16 @@ pub(crate) fn compile(flat: &mut Flat, flow: &Path, base: &Path, values: &mut Va
     for (node, at) in flat.nodes.iter_mut().zip(&flat.node_spans) {
         let Action::Janus(janus) = &mut node.action else { continue };
         let program = known.entry(janus.file.clone()).or_insert_with(|| {
-            let loaded = load(&base.join(&janus.file), &folder.join(&janus.file));
-            loaded.map_err(|problems| values.report.include(problems)).ok()
+            match load(&base.join(&janus.file), &folder.join(&janus.file)) {
+                Ok(program) => return Some(program),
+                Err(Unusable::Invalid(problems)) => values.report.include(problems),
+                Err(Unusable::Unread(why)) => {
+                    let message =
+                        format!("node `{}` runs {}, which cannot be read: {why}", node.id, janus.file.display());
+                    values.report.add(at, message, "name a Janus program with `file`, relative to the flow file");
+                }
+            }
+            None
         });
         janus.program = program.clone();
         if let Some(program) = program {
@@ -36,16 +45,24 @@ pub(crate) fn compile(flat: &mut Flat, flow: &Path, base: &Path, values: &mut Va
     }
 }
 
-fn load(path: &Path, name: &Path) -> Result<Program, Problems> {
-    let name = name.display().to_string();
-    let unreadable =
-        |why: String| Problems::of_file(&name, format!("cannot be read: {why}"), "name a Janus program with `file`");
-    let found = fs::metadata(path).map_err(|error| unreadable(error.to_string()))?;
-    if !found.is_file() {
-        return Err(unreadable("it is not a file".to_owned()));
+/// Why there is no program.
+enum Unusable {
+    /// Everything that is wrong with it.
+    Invalid(Problems),
+    /// It could not even be read.
+    Unread(String),
+}
+
+fn load(path: &Path, name: &Path) -> Result<Program, Unusable> {
+    let unread = |error: io::Error| Unusable::Unread(error.to_string());
+    if !fs::metadata(path).map_err(unread)?.is_file() {
+        return Err(Unusable::Unread("it is not a file".to_owned()));
     }
-    let (bytes, _) = surface_text::source::read(path, limits::SOURCE_BYTES_MAX, "name a Janus program with `file`")?;
-    Program::compile_bytes(&bytes, &Options::new().name(name))
+    let mut bytes = Vec::new();
+    // One byte more than allowed, so that the compiler refuses a longer one.
+    let most = limits::SOURCE_BYTES_MAX as u64 + 1;
+    File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes)).map_err(unread)?;
+    Program::compile_bytes(&bytes, &Options::new().name(name.display().to_string())).map_err(Unusable::Invalid)
 }
 
 /// The function is there, and takes what it is given.

@@ -148,7 +148,10 @@ fn what_is_wrong_with_a_program_is_shown_with_the_lines_of_the_program() {
     for part in ["p.jan:2:5: there is no function `prnt`", "p.jan:3:", "    prnt(n)", "did you mean `print`?"] {
         assert!(said.contains(part), "`{part}` is missing from:\n{said}");
     }
-    for (file, part) in [("q.jan", "cannot be read: No such file"), (".", "cannot be read: it is not a file")] {
+    for (file, part) in [
+        ("q.jan", "flow.toml:5:7: node `x` runs q.jan, which cannot be read: No such file"),
+        (".", "node `x` runs ., which cannot be read: it is not a file"),
+    ] {
         let said = problems(PROGRAM, &format!("file = '{file}'"));
         assert!(said.contains(part), "{said}");
     }
