@@ -4,8 +4,10 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Output, Stdio};
+use std::time::Duration;
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
+use test_support::until;
 
 use crate::run_site::{Site, assert_code};
 use crate::terminal::at_a_terminal;
@@ -386,4 +388,27 @@ fn a_program_cannot_command_the_terminal_it_prints_to() {
     assert!(!text.contains('\x1b'), "{text:?}");
     assert_eq!(screen.lines[0], "a\u{fffd}[2Jb");
     assert_eq!(says(&site.bursar("exec x.jan")), "a\u{1b}[2Jb\n", "what is no terminal gets all of it");
+}
+
+#[test]
+fn a_second_ctrl_c_ends_a_program_whose_output_waits_for_a_reader() {
+    let site = site(
+        "func main() do\n    while true do\n        print(\"as many lines as a pipe holds, and then some\")\n    end\nend\n",
+    );
+    let mut child = site.command(["exec", "x.jan"]).spawn().unwrap();
+    let pipe = child.stdout.take().unwrap(); // open, and not read
+    let filled = || rustix::io::ioctl_fionread(&pipe).unwrap();
+    let mut before = 0;
+    until(Duration::from_secs(60), "the pipe is full", || {
+        std::mem::replace(&mut before, filled()) == filled() && before > 0
+    });
+    let pid = Pid::from_child(&child);
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    kill_process(pid, Signal::INT).unwrap();
+    said.read_line(&mut line).unwrap();
+    assert_eq!(line, "cancelling the program; Ctrl-C again kills it\n");
+    kill_process(pid, Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    drop(pipe);
 }
