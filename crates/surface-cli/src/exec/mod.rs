@@ -25,6 +25,7 @@ use clap::Parser;
 
 use crate::exit::{Exit, Failure};
 use crate::out::{json, print};
+use crate::view::text::clean;
 use options::Emit;
 use source::Source;
 
@@ -56,9 +57,9 @@ pub(crate) fn exec(options: &Options) -> Result<u8, Failure> {
     Ok(ended.code())
 }
 
-/// What a run is called in messages.
+/// What a run is called in messages; no name commands the terminal.
 fn name(options: &Options) -> String {
-    if options.is_stdin() { "standard input".to_owned() } else { options.file.display().to_string() }
+    if options.is_stdin() { "standard input".to_owned() } else { clean(&options.file.to_string_lossy()) }
 }
 
 /// The command line of `bursar exec` alone.

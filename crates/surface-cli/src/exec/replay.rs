@@ -3,11 +3,11 @@
 //! Room: surface.
 
 use super::Options;
-use crate::view::text::typed;
+use crate::view::text::{clean, typed};
 
 /// A command line that runs the same again: everything that can change what happens is in it.
 pub(super) fn command(options: &Options, seed: u64) -> String {
-    let mut command = format!("bursar exec {} --seed {seed}", typed(&options.file.to_string_lossy()));
+    let mut command = format!("bursar exec {} --seed {seed}", clean(&typed(&options.file.to_string_lossy())));
     for value in &options.args {
         command += &format!(" --arg {value}");
     }

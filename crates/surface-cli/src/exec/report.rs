@@ -128,7 +128,7 @@ pub(super) fn checked(options: &Options, source: &Source) -> Result<(), Failure>
             &serde_json::json!({ "ok": true, "file": file, "profile": profile, "functions": functions, "problems": [] }),
         );
     }
-    print(&format!("{}: no problems; profile {profile}, {}\n", clean(&file), counted(functions.len(), "function")))
+    print(&format!("{file}: no problems; profile {profile}, {}\n", counted(functions.len(), "function")))
 }
 
 /// The problems of a program, for scripts.

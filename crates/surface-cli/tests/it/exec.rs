@@ -48,7 +48,7 @@ const EXAMPLES: &[(&str, &str, i32, &str, &[&str])] = &[
         "failing_child",
         "",
         1,
-        "the other child ends\nmain ends\n",
+        "started 1\nthe other child ends\nmain ends\n",
         &["examples/janus/failing_child.jan:4:5: failed: division by zero in `divide`\n"],
     ),
     ("producer_consumer", "--channel-ops 1000", 0, "sum: 5050\n", &["channel ops 201"]),
@@ -60,7 +60,7 @@ const EXAMPLES: &[(&str, &str, i32, &str, &[&str])] = &[
         "return:\n  child 1 ends\n  child 2 ends\n  defer of the nursery\n  defer of early_return\n  returned 7\n\
          break:\n  child 3 ends\n  defer of round 1\n\
          error:\n  child 4 ends\n  defer of fail\n",
-        &["examples/janus/nested.jan:37:9: failed: division by zero in `fail`\n", "replay: bursar exec"],
+        &["examples/janus/nested.jan:39:9: failed: division by zero in `fail`\n", "replay: bursar exec"],
     ),
     ("recursion", "--arg 100", 0, "depth 100\n", &[]),
     (
@@ -411,4 +411,16 @@ fn a_second_ctrl_c_ends_a_program_whose_output_waits_for_a_reader() {
     kill_process(pid, Signal::INT).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130));
     drop(pipe);
+}
+
+#[test]
+fn the_name_of_a_program_cannot_command_the_terminal() {
+    let site = Site::new("");
+    let file = "x\x1b[31m.jan";
+    fs::write(site.path(file), "func main() do\n    print(1 / (1 - 1))\nend\n").unwrap();
+    for options in [&[][..], &["--check"], &["--seed", "1"], &["--explore", "0..2"]] {
+        let output = site.command(["exec", file].iter().chain(options)).output().unwrap();
+        let said = text(&output.stdout) + &text(&output.stderr);
+        assert!(said.contains("x\u{fffd}[31m.jan") && !said.contains('\x1b'), "{options:?}: {}", said.escape_debug());
+    }
 }
