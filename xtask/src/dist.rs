@@ -159,9 +159,13 @@ fn stage_texts(stage: &Path) -> Result<(), String> {
     for name in DOCUMENTS {
         copy(&root().join(name), &documents.join(name))?;
     }
-    let examples = root().join("examples");
-    for entry in fs::read_dir(&examples).map_err(at(&examples))?.filter_map(Result::ok) {
-        copy(&entry.path(), &documents.join("examples").join(entry.file_name()))?;
+    for folder in ["examples", "examples/janus"] {
+        let examples = root().join(folder);
+        for entry in fs::read_dir(&examples).map_err(at(&examples))?.filter_map(Result::ok) {
+            if entry.path().is_file() {
+                copy(&entry.path(), &documents.join(folder).join(entry.file_name()))?;
+            }
+        }
     }
     Ok(())
 }
@@ -208,7 +212,13 @@ mod tests {
         let assets = manifest["package"]["metadata"]["deb"]["assets"].as_array().expect("a list");
         let sources: Vec<&str> = assets.iter().filter_map(|asset| asset[0].as_str()).collect();
         let staged = COMPLETIONS.iter().map(|(_, place)| format!("share/{place}"));
-        let folders = ["bin/bursar", "share/man/man1/*", "share/doc/bursar/*", "share/doc/bursar/examples/*"];
+        let folders = [
+            "bin/bursar",
+            "share/man/man1/*",
+            "share/doc/bursar/*",
+            "share/doc/bursar/examples/*",
+            "share/doc/bursar/examples/janus/*",
+        ];
         for place in staged.chain(folders.map(str::to_owned)) {
             let source = format!("target/release/dist/{place}");
             assert!(sources.contains(&source.as_str()), "{source} is not among {sources:?}");

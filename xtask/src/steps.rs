@@ -74,7 +74,7 @@ pub(crate) const LONG: &[Step] = &[
     Step { name: "soak", about: "half an hour of flow under load, or SOAK_MINUTES: memory does not grow", run: soak },
     Step {
         name: "fuzz",
-        about: "ten minutes each of hostile job files and flow files; needs `cargo install cargo-fuzz`",
+        about: "ten minutes each of hostile job files, flow files, Janus programs and QTJIR, or FUZZ_SECONDS; needs `cargo install cargo-fuzz`",
         run: fuzz,
     },
     Step {
@@ -241,7 +241,7 @@ const PACKAGES_MAX: usize = 15;
 fn features() -> Result<(), String> {
     component("clippy", "clippy")?;
     let alone = ["--no-default-features", "--features"];
-    for feature in ["", "actors", "flow", "jobs", "macros", "net", "process", "flow jobs"] {
+    for feature in ["", "actors", "flow", "janus", "jobs", "macros", "net", "process", "flow jobs"] {
         let with = |command: &str| Cargo::new(&[command]).packages(&["bursar"]).args(&alone).args(&[feature]);
         with("clippy").args(&["--all-targets", "--", "-D", "warnings"]).run()?;
         with("test").args(&["--lib", "--bins", "--examples", "--tests"]).run_tests()?;
@@ -278,13 +278,19 @@ fn fuzz() -> Result<(), String> {
     if !works(&["fuzz", "--version"]) {
         return Err("`cargo fuzz` is missing; install it: `cargo install cargo-fuzz`".to_owned());
     }
-    let limits = ["--", "-max_total_time=600", "-rss_limit_mb=4096", "-max_len=4096"];
-    for target in ["jobfile", "flowfile"] {
+    let seconds = env::var("FUZZ_SECONDS").unwrap_or_else(|_| "600".to_owned());
+    let time = format!("-max_total_time={seconds}");
+    // A single input that takes ten seconds is a hang.
+    let limits = ["--", &time, "-timeout=10", "-rss_limit_mb=4096", "-max_len=4096"];
+    for target in ["jobfile", "flowfile", "janus", "qtjir"] {
         let (corpus, seeds) = (format!("fuzz/corpus/{target}"), format!("fuzz/seeds/{target}"));
         fs::create_dir_all(root().join(&corpus)).map_err(|error| format!("{corpus}: {error}"))?;
+        let dictionary = format!("fuzz/dictionaries/{target}.dict");
+        let words = root().join(&dictionary).exists().then(|| format!("-dict={dictionary}"));
         Cargo::new(&["fuzz", "run", "-s", "none", target, &corpus, &seeds])
             .env("RUSTC_BOOTSTRAP", "1")
             .args(&limits)
+            .args(&words.iter().map(String::as_str).collect::<Vec<_>>())
             .run()?;
     }
     Ok(())

@@ -30,6 +30,7 @@
 //! | pass messages through a graph of nodes, with backpressure | [`flow`] |
 //! | keep things running that fail | [`actor::Supervisor`] |
 //! | run something in every period, on a CPU of its own | [`cpu::Island`] |
+//! | run plug-ins that cannot hog, from a text | `janus`, with the feature of that name |
 //! | follow the profiles of CPU time that an operator writes | `policy`, with the feature of that name |
 //! | choose workers and stacks, and count | [`Runtime::builder`], [`Runtime::stats`] |
 //! | find a bug that depends on the order of things, and keep it | [`explore`], [`Builder::seeded`], [`Trace`](determinism::Trace) |
@@ -510,6 +511,8 @@ pub mod determinism;
 #[cfg(feature = "flow")]
 pub mod flow;
 pub mod fs;
+#[cfg(feature = "janus")]
+pub mod janus;
 #[cfg(feature = "jobs")]
 pub mod jobs;
 pub mod mpmc;
@@ -534,6 +537,9 @@ mod pages {
     struct Determinism;
     #[doc = include_str!("../../../docs/flow.md")]
     struct Flow;
+    #[cfg(feature = "janus")]
+    #[doc = include_str!("../../../docs/janus.md")]
+    struct Janus;
     #[doc = include_str!("../../../docs/jobs.md")]
     struct Jobs;
     #[doc = include_str!("../../../docs/tasks.md")]

@@ -18,6 +18,7 @@ Examples:
   bursar resume r-7f3a             resume it
   bursar report latest             write an HTML report of the newest run
   bursar flow run sensors.toml     run a dataflow graph, and watch it
+  bursar exec miner.jan --ops 1000000   run a Janus program under a budget
   bursar policy serve policy.toml  publish profiles of CPU time to running programs
   bursar sim hogs.toml --compare   simulate threads on CPUs under several policies
 

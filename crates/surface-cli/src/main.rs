@@ -7,6 +7,7 @@
 
 mod commands;
 mod control;
+mod exec;
 mod exit;
 mod flow;
 mod help;
@@ -26,7 +27,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use commands::{Completions, completions, files, list, logs, man, manual, policy, prune, sim, steer, why};
 use exit::{Failure, say};
 
-/// Runs jobs of a DAG within CPU, RAM and GPU limits, and dataflow graphs with backpressure.
+/// Runs jobs of a DAG within CPU, RAM and GPU limits, dataflow graphs with backpressure, and programs under a budget.
 #[derive(Debug, Parser)]
 #[command(name = "bursar", version, after_help = help::TOP, max_term_width = 100, disable_help_subcommand = true)]
 struct Cli {
@@ -41,6 +42,7 @@ struct Cli {
 enum Command {
     Run(Box<run::Options>),
     Flow(flow::Options),
+    Exec(Box<exec::Options>),
     Policy(policy::Options),
     /// Show active runs and their jobs
     #[command(after_help = help::PS)]
@@ -123,6 +125,7 @@ fn dispatch(command: &Command) -> Result<ExitCode, Failure> {
         // Its code may be that of a command, so it can be any number.
         Command::Run(options) => return run::run(options).map(ExitCode::from),
         Command::Flow(options) => return flow::run(options).map(ExitCode::from),
+        Command::Exec(options) => return exec::exec(options).map(ExitCode::from),
         Command::Policy(options) => return policy::run(options).map(ExitCode::from),
         Command::Ps(options) => list::ps(options),
         Command::Why(options) => why::run(options),
@@ -184,6 +187,7 @@ mod tests {
             include_str!("../../../README.md"),
             include_str!("../../../docs/jobs.md"),
             include_str!("../../../docs/flow.md"),
+            include_str!("../../../docs/janus.md"),
             include_str!("../../../docs/policy.md"),
         ];
         let mut count = 0;

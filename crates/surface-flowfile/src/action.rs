@@ -8,7 +8,9 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use bursar::Budget;
 use bursar::flow::NotUtf8;
+use bursar::janus::{Program, ir};
 use serde_json::Value;
 
 use crate::value::{Condition, Name, Template};
@@ -27,6 +29,7 @@ pub enum Action {
     RandomWalk(Walk),
     Map(Map),
     Filter(Condition),
+    Janus(Box<Janus>),
     Router(Vec<Route>),
     Splitter { outputs: usize },
     Merger,
@@ -150,6 +153,34 @@ pub struct Map {
     pub set: Vec<(Name, Value)>,
     /// The message becomes this text.
     pub format: Option<Template>,
+}
+
+/// A function of a Janus program.
+#[derive(Clone, Debug)]
+pub struct Janus {
+    /// The program, relative to the folder of the file.
+    pub file: PathBuf,
+    /// The function.
+    pub function: String,
+    /// Fields that are its arguments; `None`: the message itself, if it has a parameter.
+    pub args: Option<Vec<Name>>,
+    /// The field that gets the result; `None`: the result decides.
+    pub result: Option<Name>,
+    /// What one message may cost.
+    pub budget: Budget,
+    /// How long one message may take.
+    pub timeout_ms: u64,
+    /// The program; a parsed plan has it.
+    pub program: Option<Program>,
+}
+
+impl Janus {
+    /// The types of its parameters, and of its result; `None` before it was compiled.
+    pub(crate) fn signature(&self) -> Option<(&[ir::Type], ir::Type)> {
+        let functions = &self.program.as_ref()?.ir().functions;
+        let function = functions.iter().find(|function| function.name == self.function)?;
+        Some((&function.registers[..function.parameters], function.result))
+    }
 }
 
 /// How a text is parsed.

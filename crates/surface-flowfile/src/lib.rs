@@ -7,7 +7,7 @@
 //!
 //! # Why it holds
 //! The text goes through stages, each over the result of the one before: bytes, a tree of values with their positions (`surface-text`),
-//! drafts checked field by field (`src/read/mod.rs`) against one table (`src/kinds/table.rs`), a flat graph (`src/flatten.rs`), checks
+//! drafts checked field by field (`src/read/mod.rs`) against one table (`src/kinds/table.rs`), a flat graph (`src/flatten.rs`), the programs that it names (`src/programs.rs`), checks
 //! of the whole graph (`src/check.rs`). The graph that runs is built from the flat graph (`src/build/mod.rs`). Only trees and graphs nest, and the depth of both is limited; no construct multiplies nodes.
 //!
 //! ```
@@ -58,6 +58,7 @@ pub mod kinds;
 mod limits;
 mod parts;
 pub mod plan;
+mod programs;
 mod read;
 mod reference;
 mod types;
@@ -120,7 +121,8 @@ const DIALECT: Dialect = Dialect {
 fn plan(file: &str, path: &Path, base: &Path, bytes: &[u8], limits: &Limits) -> Result<Plan, Problems> {
     let (tree, mut values) = source::tree(file, bytes, limits.file_bytes, "split it into several graphs", &DIALECT)?;
     let read::File { name, settings, graph } = read::read(&tree, &mut values, limits);
-    let flat = flatten::flatten(graph, &mut values);
+    let mut flat = flatten::flatten(graph, &mut values);
+    programs::compile(&mut flat, path, base, &mut values);
     check::fed(&flat, &mut values);
     check::circle(&flat, &mut values);
     check::types(&flat, &mut values);

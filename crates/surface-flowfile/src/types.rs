@@ -7,6 +7,8 @@
 
 use std::fmt;
 
+use bursar::janus::ir;
+
 use crate::action::{Action, Aggregate, Emit, Format, Parse};
 use crate::plan::{DEAD, Node};
 use crate::value::{Condition, Test};
@@ -64,6 +66,19 @@ pub(crate) fn takes(action: &Action) -> Option<(Type, &'static str, &'static str
         Action::Validator { .. } | Action::Correlator { .. } => Some((Type::Object, FIELD, PARSE)),
         Action::Cache { key, .. } => of_field(key.is_whole(), false),
         Action::Counter { field, .. } => of_field(field.is_none(), false),
+        Action::Janus(janus) => {
+            let parameters = janus.signature().map_or(&[][..], |(parameters, _)| parameters);
+            match (&janus.args, parameters) {
+                (Some(args), _) if !args.is_empty() => Some((Type::Object, FIELD, PARSE)),
+                (None, [ir::Type::I64]) => Some((
+                    Type::Number,
+                    "its function takes a number",
+                    "name a number with `args`, or put a `map` with `parse` between the two",
+                )),
+                _ if janus.result.is_some() => Some((Type::Object, "its result becomes a field", PARSE)),
+                _ => None,
+            }
+        }
         Action::Json => Some((Type::Text, TEXT, "leave it out")),
         Action::Map(map) => match (map.parse, map.field.is_whole()) {
             (Some(_), true) => Some((Type::Text, TEXT, "leave `parse` out")),
@@ -136,6 +151,11 @@ pub(crate) fn gives(node: &Node, output: &str, comes: Type) -> Type {
         },
         Action::Validator { .. } => Type::Object,
         Action::Timeout { .. } if output == "late" => Type::Object,
+        Action::Janus(janus) => match janus.signature() {
+            _ if janus.result.is_some() => Type::Object,
+            Some((_, ir::Type::I64)) => Type::Number,
+            _ => comes,
+        },
         Action::Json => Type::Any,
         Action::Text => Type::Text,
         Action::Map(map) => {

@@ -126,16 +126,21 @@ impl Program {
     /// Everything that is wrong with it, or why it cannot be read.
     pub fn load(path: &Path, options: &Options) -> Result<Self, Problems> {
         let (bytes, _) = source::read(path, SOURCE_BYTES_MAX, "name a file with a Janus program, such as hello.jan")?;
-        let name = path.display().to_string();
-        match std::str::from_utf8(&bytes) {
-            Ok(text) => Self::compile_with(text, &options.clone().name(name)),
-            Err(error) => {
-                let mut report = Report::default();
-                let at = error.valid_up_to();
-                report.add(&(at..at + 1), "the source is not UTF-8", "save it as UTF-8");
-                Err(report.finish(&name, &bytes))
-            }
-        }
+        Self::compile_bytes(&bytes, &options.clone().name(path.display().to_string()))
+    }
+
+    /// As [`compile_with`](Self::compile_with), for bytes of any origin.
+    ///
+    /// # Errors
+    /// Everything that is wrong with them.
+    pub fn compile_bytes(bytes: &[u8], options: &Options) -> Result<Self, Problems> {
+        let text = std::str::from_utf8(bytes).map_err(|error| {
+            let mut report = Report::default();
+            let at = error.valid_up_to();
+            report.add(&(at..at + 1), "the source is not UTF-8", "save it as UTF-8");
+            report.finish(&options.name, bytes)
+        })?;
+        Self::compile_with(text, options)
     }
 
     /// As [`compile`](Self::compile), as `options` say.
@@ -193,6 +198,14 @@ impl Program {
     /// Whether it says `needs: spawn`. In `:sovereign` it runs only on a host that was [granted](Host::grant_spawn) that.
     pub fn needs_spawn(&self) -> bool {
         self.needs_spawn
+    }
+
+    /// Whether a function can be started with these arguments.
+    ///
+    /// # Errors
+    /// Why [`spawn`](Self::spawn) would refuse it, whatever the host grants.
+    pub fn accepts(&self, function: &str, arguments: &[Value]) -> Result<(), CallError> {
+        self.call(function, arguments).map(drop)
     }
 
     /// Starts a function as a task of a nursery, under its budgets and capabilities. Its output goes to standard output.

@@ -90,6 +90,8 @@ pub(crate) enum Line<'n> {
     Shell(Spanned<&'n str>),
     Argv(Vec<Spanned<&'n str>>),
     Flow(Spanned<&'n str>),
+    /// A Janus program.
+    Exec(Spanned<&'n str>),
 }
 
 /// One `[job.NAME]`.
@@ -99,6 +101,10 @@ pub(crate) struct Draft<'n, 't> {
     /// Of the name.
     pub(crate) at: Span,
     pub(crate) line: Option<Line<'n>>,
+    /// Of a program.
+    pub(crate) args: Option<Spanned<Vec<Spanned<String>>>>,
+    /// Of a program: keys and their values.
+    pub(crate) exec_limits: Vec<(&'static str, Spanned<i64>)>,
     pub(crate) foreach: Option<&'n Node<'t>>,
     pub(crate) exclude: Option<&'n Node<'t>>,
     pub(crate) include: Option<&'n Node<'t>>,

@@ -77,12 +77,15 @@ enum LineKind {
     Shell,
     Argv,
     Flow,
+    Exec,
 }
 
 /// The texts of a draft with their placeholders found.
 struct Templates {
     line: Vec<Template>,
     what: LineKind,
+    /// Of a program.
+    args: Vec<Template>,
     env: Vec<Template>,
     cwd: Option<Template>,
     inputs: Vec<Template>,
@@ -108,8 +111,11 @@ impl Templates {
             Line::Shell(line) => (list(std::slice::from_ref(line)), LineKind::Shell),
             Line::Argv(argv) => (list(argv), LineKind::Argv),
             Line::Flow(path) => (list(std::slice::from_ref(path)), LineKind::Flow),
+            Line::Exec(path) => (list(std::slice::from_ref(path)), LineKind::Exec),
         };
         let (inputs, outputs) = (list(&draft.inputs), list(&draft.outputs));
+        let args = draft.args.iter().flat_map(|args| &args.value);
+        let args: Vec<_> = args.map(|arg| read(&arg.at, &arg.value)).collect();
         let env: Vec<_> = settings.env.iter().map(|(_, value)| read(&value.at, &value.value)).collect();
         let cwd = settings.cwd.as_ref().map(|cwd| read(&cwd.at, &cwd.value));
         // Only now: all of them were checked, so every problem is reported.
@@ -118,11 +124,19 @@ impl Templates {
             Some(cwd) => Some(cwd?),
             None => None,
         };
-        Some(Self { line: all(line)?, what, env: all(env)?, cwd, inputs: all(inputs)?, outputs: all(outputs)? })
+        let (line, args, env) = (all(line)?, all(args)?, all(env)?);
+        Some(Self { line, what, args, env, cwd, inputs: all(inputs)?, outputs: all(outputs)? })
     }
 
     fn len(&self, job: &str, values: &[&str]) -> usize {
-        let all = self.line.iter().chain(&self.env).chain(&self.cwd).chain(&self.inputs).chain(&self.outputs);
+        let all = self
+            .line
+            .iter()
+            .chain(&self.args)
+            .chain(&self.env)
+            .chain(&self.cwd)
+            .chain(&self.inputs)
+            .chain(&self.outputs);
         all.map(|template| template.len(job, values)).fold(0, usize::saturating_add)
     }
 }
@@ -200,6 +214,12 @@ fn job(
     let reservation = draft.reservation();
     let action = match &templates.line[..] {
         [path] if templates.what == LineKind::Flow => Action::Flow(fill(path)),
+        [file] if templates.what == LineKind::Exec => {
+            let limits =
+                draft.exec_limits.iter().map(|(key, limit)| format!("--{}={}", key.replace('_', "-"), limit.value));
+            let args = templates.args.iter().map(|arg| format!("--arg={}", fill(arg)));
+            Action::Exec { file: fill(file), options: limits.chain(args).collect() }
+        }
         [line] if templates.what == LineKind::Shell => {
             Action::Shell { shell: settings.shell.clone().unwrap_or_else(|| "sh".to_owned()), line: fill(line) }
         }

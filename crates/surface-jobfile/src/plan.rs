@@ -164,10 +164,18 @@ pub enum Action {
     Argv(Vec<String>),
     /// `flow = "…"`: a flow file, from the folder of the job.
     Flow(String),
+    /// `exec = "…"`: a Janus program.
+    Exec {
+        /// From the folder of the job.
+        file: String,
+        /// Arguments and limits, as options of `bursar exec`.
+        #[serde(default)]
+        options: Vec<String>,
+    },
 }
 
 impl Action {
-    /// The program and its arguments, also of a shell line. A flow is run by `bursar` itself.
+    /// The program and its arguments, also of a shell line. A flow and a Janus program are run by `bursar` itself; the file is the last argument.
     ///
     /// ```
     /// use surface_jobfile::Action;
@@ -179,6 +187,10 @@ impl Action {
             Self::Shell { shell, line } => vec![shell, "-c", line],
             Self::Argv(argv) => argv.iter().map(String::as_str).collect(),
             Self::Flow(path) => vec!["bursar", "flow", "run", "--plain", "--", path],
+            Self::Exec { file, options } => {
+                let options = options.iter().map(String::as_str);
+                ["bursar", "exec"].into_iter().chain(options).chain(["--", file]).collect()
+            }
         }
     }
 }
@@ -304,8 +316,18 @@ impl Job {
     /// The flow file it runs, absolute, if it runs one.
     pub fn flow_path(&self, base: &Path) -> Option<PathBuf> {
         let Action::Flow(path) = &self.action else { return None };
+        Some(self.absolute(base, path))
+    }
+
+    /// The Janus program it runs, absolute, and the options of `bursar exec`, if it runs one.
+    pub fn exec_path(&self, base: &Path) -> Option<(PathBuf, &[String])> {
+        let Action::Exec { file, options } = &self.action else { return None };
+        Some((self.absolute(base, file), options))
+    }
+
+    fn absolute(&self, base: &Path, path: &str) -> PathBuf {
         let path = self.folder(base).join(path);
-        Some(std::path::absolute(&path).unwrap_or(path)) // only without a current directory
+        std::path::absolute(&path).unwrap_or(path) // only without a current directory
     }
 
     /// A number for what is run: command, environment and folder. The same on every machine and in every version, so
@@ -316,6 +338,9 @@ impl Job {
             Action::Shell { shell, line } => texts(&mut hash, "shell", [shell.as_str(), line]),
             Action::Argv(argv) => texts(&mut hash, "argv", argv.iter().map(String::as_str)),
             Action::Flow(path) => texts(&mut hash, "flow", [path.as_str()]),
+            Action::Exec { file, options } => {
+                texts(&mut hash, "exec", std::iter::once(file).chain(options).map(String::as_str));
+            }
         }
         texts(&mut hash, "env", self.env.iter().flat_map(|(name, value)| [name.as_str(), value]));
         texts(&mut hash, "cwd", self.cwd.iter().filter_map(|cwd| cwd.to_str()));

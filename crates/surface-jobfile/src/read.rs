@@ -19,7 +19,7 @@ use surface_text::tree::{Entry, Table, Value};
 use surface_text::units;
 
 /// Keys that say what a job runs; a job has one of them.
-const WHAT: [&str; 3] = ["run", "command", "flow"];
+const WHAT: [&str; 4] = ["run", "command", "flow", "exec"];
 
 const SMALLEST: &str = "the smallest file is\n[job.hello]\nrun = \"echo hello\"";
 
@@ -190,6 +190,8 @@ fn draft<'n, 't>(
         name,
         at: entry.at.clone(),
         line: None,
+        args: None,
+        exec_limits: Vec::new(),
         foreach: None,
         exclude: None,
         include: None,
@@ -217,7 +219,7 @@ fn draft<'n, 't>(
     match &found[..] {
         [first, second, ..] => {
             let message = format!("job `{name}` has both `{}` and `{}`", first.key, second.key);
-            let help = "keep `run` for a shell line, `command` to do without a shell, or `flow` for a flow file";
+            let help = "keep `run` for a shell line, `command` to do without a shell, `flow` for a flow file, or `exec` for a Janus program";
             values.report.add(&second.at, message, help);
         }
         [] => {
@@ -231,9 +233,16 @@ fn draft<'n, 't>(
         }
         _ => {}
     }
-    // The flow file says what it does: the job is out of date when that file is newer.
-    if let Some(Line::Flow(path)) = &draft.line {
+    // The file says what it does: the job is out of date when that file is newer.
+    if let Some(Line::Flow(path) | Line::Exec(path)) = &draft.line {
         draft.inputs.push(Spanned { at: path.at.clone(), value: path.value });
+    }
+    if !matches!(draft.line, Some(Line::Exec(_))) && found.iter().all(|entry| entry.key != "exec") {
+        let args = draft.args.iter().map(|args| ("args", &args.at));
+        for (key, at) in args.chain(draft.exec_limits.iter().map(|(key, limit)| (*key, &limit.at))) {
+            let message = format!("job `{name}` has `{key}`, which is for a Janus program");
+            values.report.add(at, message, "write `exec = \"step.jan\"` instead of what it runs, or remove it");
+        }
     }
     for path in draft.inputs.iter().chain(&draft.outputs).filter(|path| path.value.is_empty()) {
         values.report.add(&path.at, "this file has no name", "write one, or remove it from the list");

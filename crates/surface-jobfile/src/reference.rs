@@ -76,7 +76,7 @@ pub fn schema() -> String {
     let (job, shared) = (entries(JOB), entries(SHARED));
     let mut file = object(&entries(TOP), None);
     let mut one = object(job.iter().chain(&shared), count());
-    one["oneOf"] = json!([{ "required": ["run"] }, { "required": ["command"] }, { "required": ["flow"] }]);
+    one["oneOf"] = json!([{ "required": ["run"] }, { "required": ["command"] }, { "required": ["flow"] }, { "required": ["exec"] }]);
     for (name, section) in [
         ("resources", object(&entries(RESOURCES), count())),
         ("defaults", object(&shared, count())),

@@ -226,6 +226,8 @@ impl std::error::Error for Problems {}
 #[derive(Debug, Default)]
 pub struct Report {
     raw: Vec<(Span, String, String)>,
+    /// Of files that this one names.
+    included: Vec<Problem>,
     uncounted: usize,
 }
 
@@ -239,17 +241,24 @@ impl Report {
         }
     }
 
+    /// Notes what is wrong with a file that this one names.
+    pub fn include(&mut self, problems: Problems) {
+        let room = KEPT.saturating_sub(self.raw.len() + self.included.len());
+        self.uncounted += problems.uncounted + problems.list.len().saturating_sub(room);
+        self.included.extend(problems.list.into_iter().take(room));
+    }
+
     /// Further problems are only counted: a costly suggestion for one would be lost.
     pub fn is_full(&self) -> bool {
-        self.raw.len() >= KEPT
+        self.raw.len() + self.included.len() >= KEPT
     }
 
     /// Whether nothing is wrong so far.
     pub fn is_empty(&self) -> bool {
-        self.raw.is_empty()
+        self.raw.is_empty() && self.included.is_empty() && self.uncounted == 0
     }
 
-    /// Finds lines and columns; `text` need not be UTF-8, since that may be the problem.
+    /// Finds lines and columns; problems of other files come last. `text` need not be UTF-8, since that may be the problem.
     pub fn finish(mut self, file: &str, text: &[u8]) -> Problems {
         self.raw.sort_by_key(|(at, ..)| at.start);
         let (mut line, mut line_start, mut seen) = (0, 0, 0);
@@ -266,6 +275,7 @@ impl Report {
             let location = Some(Location { line: line + 1, column: column + 1 });
             list.push(Problem { location, excerpt: Some(excerpt), ..Problem::new(file, &message, &help) });
         }
+        list.append(&mut self.included);
         Problems { list, uncounted: self.uncounted }
     }
 }

@@ -12,11 +12,27 @@
 /// # Errors
 /// What is wrong with it, to follow a "because".
 pub fn megabytes(text: &str) -> Result<u64, &'static str> {
+    let megabytes = sized(text, 1_000_000)?.div_ceil(1_000_000);
+    u64::try_from(megabytes).ok().filter(|&mb| mb <= MAX_MB).ok_or("it is more than 1000000 TB")
+}
+
+/// Bytes of `64 KB`, `1.5 MiB`, or of a plain number of bytes.
+///
+/// # Errors
+/// As of [`megabytes`].
+pub fn bytes(text: &str) -> Result<u64, &'static str> {
+    let bytes = sized(text, 1)?;
+    u64::try_from(bytes).ok().filter(|&bytes| bytes <= MAX_MB * 1_000_000).ok_or("it is more than 1000000 TB")
+}
+
+/// Bytes of a number with a unit; a plain number counts `plain` bytes each.
+fn sized(text: &str, plain: u128) -> Result<u128, &'static str> {
     let (number, unit) = split(text);
-    let bytes: u128 = match unit.to_ascii_lowercase().as_str() {
+    let scale: u128 = match unit.to_ascii_lowercase().as_str() {
+        "" => plain,
         "b" => 1,
         "kb" => 1_000,
-        "" | "mb" => 1_000_000,
+        "mb" => 1_000_000,
         "gb" => 1_000_000_000,
         "tb" => 1_000_000_000_000,
         "kib" => 1 << 10,
@@ -25,8 +41,7 @@ pub fn megabytes(text: &str) -> Result<u64, &'static str> {
         "tib" => 1 << 40,
         _ => return Err("its unit is none of B, KB, MB, GB, TB, KiB, MiB, GiB, TiB"),
     };
-    let megabytes = scaled(number, bytes)?.div_ceil(1_000_000);
-    u64::try_from(megabytes).ok().filter(|&mb| mb <= MAX_MB).ok_or("it is more than 1000000 TB")
+    scaled(number, scale)
 }
 
 /// 10^18 bytes: more than any machine has, and far from any overflow.
@@ -211,6 +226,18 @@ mod tests {
         }
         for text in ["", "GB", "8 G", "-1 GB", "1..2 GB", "1. GB", ".5 GB", "99999999999999999999", "9999999 TB", "_"] {
             assert!(megabytes(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_in_bytes_are_exact() {
+        for (text, wanted) in
+            [("0", 0), ("416", 416), ("64 KB", 64_000), ("1.5KiB", 1_536), ("2 MiB", 2 << 20), ("1 B", 1)]
+        {
+            assert_eq!(bytes(text), Ok(wanted), "{text}");
+        }
+        for text in ["", "K", "8 G", "-1", "1e3", "1000001 TB"] {
+            assert!(bytes(text).is_err(), "{text}");
         }
     }
 

@@ -36,6 +36,9 @@ pub(crate) struct Def {
 /// Names that are brought from module to module in circles are not followed for ever.
 const STEPS_MAX: usize = 12;
 
+/// Surfaces that stand below the facade.
+const BELOW: [&str; 2] = ["surface-janus", "surface-text"];
+
 pub(crate) struct Sources {
     pub(crate) modules: HashMap<ModulePath, Module>,
 }
@@ -47,7 +50,8 @@ impl Sources {
         for folder in fs::read_dir(crates).expect("the crates of the workspace") {
             let src = folder.unwrap().path().join("src");
             let folder = src.parent().and_then(Path::file_name).unwrap().to_string_lossy();
-            if src.join("lib.rs").exists() && !folder.starts_with("surface-") {
+            let is_below = !folder.starts_with("surface-") || BELOW.contains(&&*folder);
+            if src.join("lib.rs").exists() && is_below {
                 sources.read_file(&src.join("lib.rs"), &src, vec![folder.replace('-', "_")]);
             }
         }

@@ -51,6 +51,7 @@ pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
         .collect();
     check_demands(plan, &demands, &config)?;
     check_flows(plan)?;
+    check_programs(plan)?;
     check_cpus(plan)?;
     if options.dry_run {
         print(&dry::text(plan, &demands, &estimates, &reasons, &config))?;
@@ -159,6 +160,18 @@ pub(crate) fn check_flows(plan: &Plan) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Refuses Janus programs that do not compile, or do not take their arguments, before anything starts. A file that another job makes is checked when its job starts.
+pub(crate) fn check_programs(plan: &Plan) -> Result<(), Failure> {
+    let made: HashSet<PathBuf> = plan.jobs.iter().flat_map(|job| job.output_paths(&plan.base)).collect();
+    let mut seen = HashSet::new();
+    for (file, options) in plan.jobs.iter().filter_map(|job| job.exec_path(&plan.base)) {
+        if !made.contains(&file) && seen.insert((file.clone(), options)) {
+            crate::exec::valid(&file, options)?;
+        }
+    }
+    Ok(())
+}
+
 fn open_journal(options: &Options) -> Result<Option<Journal>, Failure> {
     if options.no_journal {
         return Ok(None);
@@ -184,6 +197,9 @@ fn new_job(job: &Job, demand: &Demand, planned: &Planned) -> NewJob {
             Action::Shell { line, .. } => line.clone(),
             Action::Argv(argv) => argv.join(" "),
             Action::Flow(path) => format!("bursar flow run {path}"),
+            Action::Exec { .. } => {
+                job.action.argv().into_iter().filter(|word| *word != "--").collect::<Vec<_>>().join(" ")
+            }
         },
         fingerprint: job.fingerprint(),
         demand: journal::Demand {

@@ -34,6 +34,7 @@ use crate::exit::Failure;
 /// valid.
 pub(crate) fn check(plan: &surface_jobfile::Plan) -> Result<(), Failure> {
     begin::check_flows(plan)?;
+    begin::check_programs(plan)?;
     begin::check_cpus(plan)?;
     // What a job takes of what is hard does not depend on history.
     let demands: Vec<_> = plan.jobs.iter().map(|job| submit::demand(job, None, false)).collect();

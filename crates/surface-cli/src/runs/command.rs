@@ -52,11 +52,12 @@ fn of_file(class: jobfile::Class) -> Class {
 /// The command of a job.
 pub(crate) fn command(job: &jobfile::Job, plan: &Plan, keep_incomplete: bool) -> Command {
     let mut argv: Vec<OsString> = job.action.argv().into_iter().map(OsString::from).collect();
-    if let Some(flow) = job.flow_path(&plan.base) {
+    let own = job.flow_path(&plan.base).or_else(|| job.exec_path(&plan.base).map(|(file, _)| file));
+    if let Some(file) = own {
         // This program, wherever it is. From a keeper that is the same file.
         argv[0] = std::env::current_exe().map_or_else(|_| "/proc/self/exe".into(), OsString::from);
         argv.pop();
-        argv.push(flow.into());
+        argv.push(file.into());
     }
     let mut command = Command::new(argv);
     command.env = job.env.iter().map(|(name, value)| (name.into(), value.into())).collect();

@@ -92,7 +92,7 @@ fn what_a_bad_file_says_never_reaches_a_terminal_as_it_is() {
     for (name, text) in files {
         let path = dir.path().join(name);
         fs::write(&path, text).unwrap();
-        for verb in [&["check"][..], &["run"], &["graph"], &["flow", "check"], &["flow", "run"]] {
+        for verb in [&["check"][..], &["run"], &["graph"], &["flow", "check"], &["flow", "run"], &["exec"]] {
             let output = super::bursar(verb).arg(&path).output().unwrap();
             assert!(!output.status.success(), "{verb:?} {name}");
             let said = super::text(&output.stdout) + &super::text(&output.stderr);

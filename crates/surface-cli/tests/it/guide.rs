@@ -1,4 +1,4 @@
-//! The guides in `docs/`: each file in them is written, and each command is typed, in order, in one folder a guide. A block `toml,NAME` is a file; one of
+//! The guides in `docs/`: each file in them is written, and each command is typed, in order, in one folder a guide. A block `toml,NAME` or `janus,NAME` is a file; one of
 //! `sh,fails` ends with exit code 1.
 //!
 //! The first page, `README.md`: its files are checked, since they call programs that are not there; so are the files that its commands run. The examples in
@@ -44,7 +44,7 @@ fn follow(name: &str) -> usize {
     let site = Site::new("");
     let mut typed = 0;
     for (words, inside) in blocks(&guide) {
-        if let ["toml", file] = words[..] {
+        if let ["toml" | "janus", file] = words[..] {
             fs::write(site.path(file), &inside).unwrap();
         }
         if words[0] == "sh" {
@@ -67,6 +67,11 @@ fn the_guide_of_jobs_can_be_followed() {
 #[test]
 fn the_guide_of_flow_can_be_followed() {
     assert_eq!(follow("flow.md"), 3);
+}
+
+#[test]
+fn the_guide_of_janus_can_be_followed() {
+    assert_eq!(follow("janus.md"), 4);
 }
 
 #[test]
@@ -116,8 +121,8 @@ fn the_commands_of_the_first_page_name_files_that_are_right() {
 
 #[test]
 fn every_block_of_every_page_is_tested_somehow() {
-    // `rust` by rustdoc, `toml` and `sh` here; `text` shows what is printed.
-    let with_files = ["README.md", "docs/jobs.md", "docs/flow.md", "docs/policy.md"];
+    // `rust` by rustdoc, `toml` and `sh` here; `text` shows what is printed. Programs of Janus, and their grammar, by the crate `surface-janus`.
+    let with_files = ["README.md", "docs/jobs.md", "docs/flow.md", "docs/janus.md", "docs/policy.md"];
     for name in with_files.into_iter().chain([
         "docs/tasks.md",
         "docs/tenants.md",
@@ -129,6 +134,7 @@ fn every_block_of_every_page_is_tested_somehow() {
             let is_known = match words[0] {
                 "rust" | "text" => true,
                 "sh" | "toml" => with_files.contains(&name),
+                "ebnf" | "janus" => name == "docs/janus.md",
                 _ => false,
             };
             assert!(is_known, "{name} has a block of `{}` that no test reads:\n{inside}", words.join(","));

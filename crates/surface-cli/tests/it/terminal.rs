@@ -75,7 +75,7 @@ pub(crate) fn terminal((ws_col, ws_row): (u16, u16)) -> (File, File) {
 }
 
 /// Runs `bursar` at a terminal; gives everything it wrote, and what is on the screen at the end.
-fn at_a_terminal(site: &Site, words: &str, size: (u16, u16)) -> (String, Screen) {
+pub(crate) fn at_a_terminal(site: &Site, words: &str, size: (u16, u16)) -> (String, Screen) {
     let (mut master, slave) = terminal(size);
     let mut command = site.command(words.split_whitespace());
     command.env("TERM", "xterm").stdout(slave.try_clone().unwrap()).stderr(slave.try_clone().unwrap());

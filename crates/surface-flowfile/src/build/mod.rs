@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `sources`, `stages`, `sinks` | nodes for JSON and files; all others are nodes of `bursar::flow` |
 //! | `command`, `process`, `keepers` | a program as a node, its tree of processes, and the keeper above it, which kills it if this process is killed |
+//! | `janus` | a function of a Janus program, for each message |
 //! | `net`, `stdin` | lines over TCP and from standard input |
 //! | `pump`, `wire`, `line` | tasks that copy bytes, bounded channels between tasks and nodes, lines as messages |
 //! | `unread` | lines that a program did not read |
@@ -18,6 +19,7 @@
 
 mod coalesce;
 mod command;
+mod janus;
 mod json;
 mod keepers;
 mod line;
@@ -292,6 +294,7 @@ fn spec(node: &Node, plan: &Plan, hooks: &Hooks, ends: Ends) -> NodeSpec {
             let condition = condition.clone();
             filter(move |message: &Value| condition.holds(message))
         }
+        Action::Janus(janus) => janus::node(janus, Arc::clone(&hooks.print)),
         Action::Router(routes) => {
             let (routes, outputs) = (routes.clone(), node.outputs());
             let outputs: Vec<String> = outputs.into_iter().filter(|name| !node.dead_outputs().contains(name)).collect();

@@ -9,6 +9,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use bursar::Budget;
 use bursar::flow::NotUtf8;
 use surface_text::Span;
 use surface_text::fields::Values;
@@ -16,7 +17,7 @@ use surface_text::units::clip;
 
 use super::fields;
 use super::given::{Given, Setting, json};
-use crate::action::{Action, Aggregate, Command, Emit, Extent, Format, Map, Parse, Reading, Walk};
+use crate::action::{Action, Aggregate, Command, Emit, Extent, Format, Janus, Map, Parse, Reading, Walk};
 use crate::kinds::Kind;
 use crate::value::{Name, Template};
 
@@ -76,6 +77,19 @@ pub(crate) fn action<'t>(kind: &Kind, given: &Given<'_, 't>, values: &mut Values
         }),
         "map" => Action::Map(map(given, values)?),
         "filter" => Action::Filter(fields::condition(given, values)?),
+        "janus" => Action::Janus(Box::new(Janus {
+            file: path("file")?,
+            function: given.text("function").unwrap_or("main").to_owned(),
+            args: given.texts("args").map(|names| names.iter().map(|name| Name::new(name.value)).collect()),
+            result: name("as"),
+            budget: Budget {
+                spawns: given.count("spawns").unwrap_or(100),
+                channel_ops: given.count("channel_ops").unwrap_or(10_000),
+                ..Budget::UNLIMITED.with_ops(given.count("ops").unwrap_or(100_000))
+            },
+            timeout_ms: if given.has("timeout") { above_zero("timeout", values)? } else { 1_000 },
+            program: None, // `programs.rs` compiles it, when all of the file was read
+        })),
         "router" => Action::Router(fields::routes(given, values)?),
         "splitter" => Action::Splitter { outputs: given.count("outputs")? },
         "merger" => Action::Merger,

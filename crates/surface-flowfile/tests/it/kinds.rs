@@ -1,7 +1,18 @@
 //! The table of kinds: it drives everything, so it has to be right.
 
 use surface_flowfile::kinds::{KINDS, Role, Without, describe, help, kind};
-use surface_flowfile::{build, parse};
+use surface_flowfile::{Plan, Problems, build};
+
+/// The folder of the files, with the program that an example names.
+fn folder() -> &'static std::path::Path {
+    static FOLDER: std::sync::OnceLock<tempfile::TempDir> = std::sync::OnceLock::new();
+    FOLDER.get_or_init(|| tempfile::tempdir().unwrap()).path()
+}
+
+/// Reads a file of that folder.
+fn parse(text: &str) -> Result<Plan, Problems> {
+    surface_flowfile::parse(&folder().join("x.toml").display().to_string(), text)
+}
 
 /// A file with one node of a kind, joined as its ports want.
 fn file(name: &str, fields: &str) -> String {
@@ -16,6 +27,11 @@ fn file(name: &str, fields: &str) -> String {
         _ => kind.outputs.first().map(|port| port.name),
     };
     edges.extend(output.map(|port| format!("\"x:{port} -> sink\"")));
+    if name == "janus" {
+        // A problem of the program would be one of the file.
+        let score = "async func score(a: i64, b: i64) -> i64 do return a + b end\nfunc main(n: i64) -> bool do return n > 0 end";
+        std::fs::write(folder().join("score.jan"), score).unwrap();
+    }
     let source = if edges.iter().any(|edge| edge.starts_with("\"source")) {
         "[node.source]\nkind = \"tcp-in\"\nlisten = \"127.0.0.1:1\"\nformat = \"json\"\n"
     } else {
@@ -36,6 +52,8 @@ fn needed(name: &str, field: &str) -> &'static str {
         ("command", "run" | "command") => "",
         ("command", _) => "run = \"true\"\n",
         ("map", "field" | "") => "scale = 2\n",
+        ("janus", "args") => "function = \"score\"\n",
+        ("janus", "function") => "args = [\"a\", \"b\"]\n",
         ("window", "size" | "span") => "",
         ("window", _) => "size = 10\n",
         _ => "",
@@ -49,7 +67,7 @@ fn every_example_of_the_table_is_taken() {
         let given: String = required.iter().map(|field| format!("{} = {}\n", field.name, field.example)).collect();
         let least = format!("{given}{}", needed(kind.name, ""));
         let text = file(kind.name, &least);
-        let plan = parse("x.toml", &text).unwrap_or_else(|problems| panic!("{}\n{text}\n{problems}", kind.name));
+        let plan = parse(&text).unwrap_or_else(|problems| panic!("{}\n{text}\n{problems}", kind.name));
         let built = build::flow(&plan, &build::Hooks::default()).unwrap().build();
         assert!(built.is_ok(), "{}: {}", kind.name, built.unwrap_err());
         for field in kind.fields.iter().filter(|field| field.without != Without::Required) {
@@ -57,8 +75,7 @@ fn every_example_of_the_table_is_taken() {
                 kind.name,
                 &format!("{given}{}{} = {}\n", needed(kind.name, field.name), field.name, field.example),
             );
-            parse("x.toml", &text)
-                .unwrap_or_else(|problems| panic!("{}.{}\n{text}\n{problems}", kind.name, field.name));
+            parse(&text).unwrap_or_else(|problems| panic!("{}.{}\n{text}\n{problems}", kind.name, field.name));
         }
     }
 }
@@ -69,7 +86,7 @@ fn the_example_in_the_help_of_each_kind_is_right() {
         let help = describe(kind);
         let (_, example) = help.split_once("[node.NAME]\n").unwrap();
         let fields = example.replacen(&format!("  kind = \"{}\"\n", kind.name), "", 1);
-        parse("x.toml", &file(kind.name, &fields)).unwrap_or_else(|problems| panic!("{help}\n{problems}"));
+        parse(&file(kind.name, &fields)).unwrap_or_else(|problems| panic!("{help}\n{problems}"));
     }
 }
 
@@ -77,7 +94,7 @@ fn the_example_in_the_help_of_each_kind_is_right() {
 fn every_required_field_is_missed() {
     for kind in KINDS {
         for field in kind.fields.iter().filter(|field| field.without == Without::Required) {
-            let problems = parse("x.toml", &file(kind.name, "")).unwrap_err().to_string();
+            let problems = parse(&file(kind.name, "")).unwrap_err().to_string();
             assert!(problems.contains(&format!("`{}` node `x` needs `{}`", kind.name, field.name)), "{problems}");
         }
     }

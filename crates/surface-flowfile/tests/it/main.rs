@@ -4,6 +4,7 @@ mod command;
 mod counts;
 mod drawn;
 mod hostile;
+mod janus;
 mod kinds;
 mod meaning;
 mod mistakes;

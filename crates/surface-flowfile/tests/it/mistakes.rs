@@ -21,7 +21,7 @@ fn a_kind_that_is_none_gets_the_list() {
 kind = "spaceship"
 "##,
         &[
-            r##"2:8: there is no kind "spaceship"; the kinds are command, lines, stdin, tcp-in, every, numbers, values, random-walk, map, filter, router, splitter, merger, batcher, window, throttle, debounce, sample, validator, counter, head, cache, breaker, timeout, delay, correlator, json, text, print, write, tcp-out, discard, stop"##,
+            r##"2:8: there is no kind "spaceship"; the kinds are command, lines, stdin, tcp-in, every, numbers, values, random-walk, map, filter, janus, router, splitter, merger, batcher, window, throttle, debounce, sample, validator, counter, head, cache, breaker, timeout, delay, correlator, json, text, print, write, tcp-out, discard, stop"##,
         ],
     );
 }

@@ -73,3 +73,45 @@ impl Kind {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::{Mark, Word};
+
+    const GUIDE: &str = include_str!("../../../../docs/janus.md");
+
+    /// Types are names, and no words of the language.
+    const TYPES: [&str; 3] = ["i64", "bool", "chan"];
+
+    fn is_word(text: &str) -> bool {
+        text.starts_with(|c: char| c.is_ascii_lowercase())
+    }
+
+    /// What stands in quotes in the grammar.
+    fn quoted() -> BTreeSet<&'static str> {
+        let grammar = GUIDE.split("```ebnf\n").nth(1).and_then(|rest| rest.split("\n```").next()).unwrap();
+        // Up to the rules for characters: their quotes are parts of tokens.
+        let rules = grammar.split("\nNAME ").next().unwrap();
+        let lines = rules.lines().map(|line| line.split("(*").next().unwrap());
+        lines.flat_map(|line| line.split('"').skip(1).step_by(2)).collect()
+    }
+
+    #[test]
+    fn the_grammar_has_every_word_of_the_lexer_and_no_other() {
+        let words: BTreeSet<&str> = Word::ALL.iter().map(|(_, text)| *text).collect();
+        let in_grammar: BTreeSet<&str> =
+            quoted().into_iter().filter(|text| is_word(text) && !TYPES.contains(text)).collect();
+        assert_eq!(in_grammar, words);
+        let listed = GUIDE.lines().find_map(|line| line.strip_prefix("Words of the language: `")).unwrap();
+        assert_eq!(listed.trim_end_matches("`.").split(' ').collect::<BTreeSet<_>>(), words);
+    }
+
+    #[test]
+    fn the_grammar_has_every_mark_of_the_lexer_and_no_other() {
+        let marks: BTreeSet<&str> = Mark::ALL.iter().map(|(_, text)| *text).collect();
+        let in_grammar: BTreeSet<&str> = quoted().into_iter().filter(|text| !is_word(text) && *text != "_").collect();
+        assert_eq!(in_grammar, marks);
+    }
+}

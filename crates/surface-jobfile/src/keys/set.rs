@@ -38,6 +38,23 @@ pub(super) fn flow<'n, 't>(draft: &mut Draft<'n, 't>, key: &Key, node: &'n Node<
     draft.line = values.some_text(&key.field, node).map(|value| Line::Flow(at(node, value)));
 }
 
+pub(super) fn exec<'n, 't>(draft: &mut Draft<'n, 't>, key: &Key, node: &'n Node<'t>, values: &mut Values<'t>) {
+    draft.line = values.some_text(&key.field, node).map(|value| Line::Exec(at(node, value)));
+}
+
+pub(super) fn args<'n, 't>(draft: &mut Draft<'n, 't>, key: &Key, node: &'n Node<'t>, values: &mut Values<'t>) {
+    let Value::List(items) = &node.value else { return values.wrong_type(&key.field, node) };
+    let items = items.iter().filter_map(|item| values.scalar(&key.field, item).map(|value| at(item, value)));
+    draft.args = Some(at(node, items.collect()));
+}
+
+/// A limit of the budget of a program: an option of `bursar exec` by the same name.
+pub(super) fn exec_limit<'n, 't>(draft: &mut Draft<'n, 't>, key: &Key, node: &'n Node<'t>, values: &mut Values<'t>) {
+    if let Some(number) = whole(key, node, values) {
+        draft.exec_limits.push((key.field.name, at(node, number)));
+    }
+}
+
 fn argv<'n, 't>(field: &Field<'_>, node: &'n Node<'t>, values: &mut Values<'t>) -> Option<Line<'n>> {
     if let Value::Text(_) = node.value {
         let message = "`command` takes a list of a program and its arguments, not a text";

@@ -6,7 +6,7 @@
 //! No two keys of a section have the same name.
 
 use surface_text::reference::Shape::{
-    self, Combinations, Duration, Matrix, Section, Size, Text, Texts, TextsOr, Variables, Whole, Wholes, Word,
+    self, Combinations, Duration, List, Matrix, Section, Size, Text, Texts, TextsOr, Variables, Whole, Wholes, Word,
 };
 
 use super::{Field, Key, Set, set};
@@ -19,6 +19,8 @@ const fn key(field: Field<'static>, shape: Shape, without: &'static str, about: 
 pub(crate) const MOST: i64 = 1_000_000_000;
 /// The limit of graphics cards of one scheduler.
 const CARDS: i64 = 64;
+/// Limit of what a budget counts.
+const OPERATIONS: i64 = 1_000_000_000_000_000;
 const NONE: &str = "none";
 
 /// The parts of a file.
@@ -97,7 +99,7 @@ pub(crate) const JOB: &[Key] = &[
     key(
         Field::new("run", "a shell line", "\"echo hello\""),
         Text,
-        "none; one of `run`, `command` and `flow` is required",
+        "none; one of `run`, `command`, `flow` and `exec` is required",
         "a command line for a shell. `{key}` stands for a value of `foreach`, `{job}` for the name of the job",
         Set::Job(set::run),
     ),
@@ -114,6 +116,48 @@ pub(crate) const JOB: &[Key] = &[
         "`run`",
         "runs the graph of that flow file until its sources have ended; if it is cancelled, messages on their way are delivered first",
         Set::Job(set::flow),
+    ),
+    key(
+        Field::new("exec", "the path of a Janus program", "\"step.jan\""),
+        Text,
+        "`run`",
+        "runs that program as `bursar exec` does; its budget is spent by each attempt anew, and a budget that is spent is a failure",
+        Set::Job(set::exec),
+    ),
+    key(
+        Field::new("args", "a list of numbers, true and false", "[20, true, \"{job}\"]"),
+        List,
+        NONE,
+        "with `exec`: the arguments of its `main`; a text may have placeholders",
+        Set::Job(set::args),
+    ),
+    key(
+        Field::new("ops", "a whole number", "1000000"),
+        Whole(1, OPERATIONS),
+        "no limit",
+        "with `exec`: operations that the program may do: iterations, calls, prints, spawns, operations of channels",
+        Set::Job(set::exec_limit),
+    ),
+    key(
+        Field::new("spawns", "a whole number", "100"),
+        Whole(0, OPERATIONS),
+        "no limit",
+        "with `exec`: tasks that the program may start in all",
+        Set::Job(set::exec_limit),
+    ),
+    key(
+        Field::new("channel_ops", "a whole number", "1000"),
+        Whole(0, OPERATIONS),
+        "no limit",
+        "with `exec`: sends, receives and selects that the program may do",
+        Set::Job(set::exec_limit),
+    ),
+    key(
+        Field::new("tasks", "a whole number", "50"),
+        Whole(1, u32::MAX as i64),
+        "no limit",
+        "with `exec`: tasks that the program may have at a time; grants a program of profile `sovereign` to start tasks at all",
+        Set::Job(set::exec_limit),
     ),
     key(
         Field::new("needs", "a list of jobs, or \"inputs\"", "[\"other\"]"),

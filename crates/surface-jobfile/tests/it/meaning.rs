@@ -9,7 +9,7 @@ use crate::{names, plan};
 fn line(job: &Job) -> &str {
     match &job.action {
         Action::Shell { line, .. } => line,
-        Action::Argv(_) | Action::Flow(_) => panic!("{job:?}"),
+        Action::Argv(_) | Action::Flow(_) | Action::Exec { .. } => panic!("{job:?}"),
     }
 }
 
@@ -217,4 +217,20 @@ fn a_reservation_takes_the_place_of_the_class_of_all_jobs() {
 fn a_plan_of_an_earlier_version_still_has_its_cpus() {
     let old = r#"{"name":"a","group":"a","action":{"argv":["true"]},"pin":[1,2]}"#;
     assert_eq!(serde_json::from_str::<surface_jobfile::Job>(old).unwrap().cpus, [1, 2]);
+}
+
+#[test]
+fn a_program_is_run_by_bursar_and_its_file_is_an_input() {
+    let plan = plan(
+        "[job.sum]\nforeach = { n = '1..2' }\nexec = 'sum.jan'\nargs = [-3, true, '{n}']\nops = 1000\nchannel_ops = 5\ninputs = ['a']\n",
+    );
+    let job = &plan.jobs[1];
+    let options = ["--ops=1000", "--channel-ops=5", "--arg=-3", "--arg=true", "--arg=2"].map(str::to_owned);
+    assert_eq!(job.action, Action::Exec { file: "sum.jan".into(), options: options.to_vec() });
+    assert_eq!(job.action.argv()[..3], ["bursar", "exec", "--ops=1000"]);
+    assert_eq!(job.action.argv()[7..], ["--", "sum.jan"]);
+    assert_eq!(job.inputs, ["a", "sum.jan"]);
+    let (path, _) = job.exec_path("/base".as_ref()).unwrap();
+    assert_eq!(path, std::path::Path::new("/base/sum.jan"));
+    assert_ne!(job.fingerprint(), plan.jobs[0].fingerprint(), "other arguments are another command");
 }

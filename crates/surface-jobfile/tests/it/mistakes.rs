@@ -20,6 +20,12 @@ mistakes! {
     every_problem_is_reported_in_the_order_of_the_file:
         "[resources]\ncpu = 2\n[job.a]\nrun = 'true'\nram = 'much'\ncpu = 3\nneeds = ['x']\n[job.b]\nforeach = { x = 'y' }\n[job.c]\nrun = 'true'\nfoo = 1"
         => "test.toml:5:7: `ram` is 'much', which is not a size: its unit is none of B, KB, MB, GB, TB, KiB, MiB, GiB, TiB; write \"512 MB\", \"1.5 GiB\", or a plain number of MB\ntest.toml:6:7: job `a` wants 3 cpu, and [resources] has 2; lower it, or write `cpu = 3` under [resources]\ntest.toml:7:10: job `a` needs `x`, and there is no such job; write `[job.x]`, or remove it from `needs`\ntest.toml:8:6: job `b` has nothing to do; write `run = \"…\"` for a shell line, or `command = [\"…\"]`\ntest.toml:9:17: 'y' is not a range; write a range \"1..8\", a list [\"a\", \"b\"], or files \"glob:*.png\"\ntest.toml:12:1: `foo` is not a field of a job; if it is a resource, say how much there is: `foo = 1` under [resources]";
+    what_is_for_a_program_needs_one:
+        "[job.a]\nrun = 'true'\nops = 5\nargs = [1]"
+        => "test.toml:3:7: job `a` has `ops`, which is for a Janus program; write `exec = \"step.jan\"` instead of what it runs, or remove it\ntest.toml:4:8: job `a` has `args`, which is for a Janus program; write `exec = \"step.jan\"` instead of what it runs, or remove it";
+    arguments_of_a_program_are_scalars:
+        "[job.a]\nexec = 'a.jan'\nargs = [[1]]"
+        => "test.toml:3:9: `args` takes a list of numbers, true and false, not the list `[1]`; write `args = [20, true, \"{job}\"]`";
     an_empty_file_shows_the_smallest_one:
         ""
         => "test.toml:1:1: there is no job in this file; the smallest file is\n[job.hello]\nrun = \"echo hello\"";
@@ -34,7 +40,7 @@ mistakes! {
         => "test.toml:3:1: `tokens` is not a field of a job; if it is a resource, say how much there is: `tokens = 1` under [resources]";
     an_unknown_text_lists_the_fields:
         "[job.a]\nrun = 'true'\ncolour = 'red'"
-        => "test.toml:3:1: `colour` is not a field of a job; a job has run, command, flow, needs, foreach, exclude, include, inputs, outputs, budget, period, deadline, shell, cpu, ram, vram, gpus, priority, retries, backoff, timeout, grace, ram_limit, over_ram, log_limit, class, weight, cpus, nice, env, cwd, incomplete, on_crash";
+        => "test.toml:3:1: `colour` is not a field of a job; a job has run, command, flow, exec, args, ops, spawns, channel_ops, tasks, needs, foreach, exclude, include, inputs, outputs, budget, period, deadline, shell, cpu, ram, vram, gpus, priority, retries, backoff, timeout, grace, ram_limit, over_ram, log_limit, class, weight, cpus, nice, env, cwd, incomplete, on_crash";
     a_weight_of_nothing_is_none:
         "[job.a]\nrun = 'true'\nweight = 0"
         => "test.toml:3:10: `weight` is 0, but the minimum is 1; write a number from 1 to 10000";
@@ -106,7 +112,7 @@ mistakes! {
         => "test.toml:2:7: `run` is empty; write `run = \"echo hello\"`, or leave it out";
     two_ways_to_run_are_one_too_many:
         "[job.a]\nrun = 'true'\ncommand = ['true']"
-        => "test.toml:3:1: job `a` has both `run` and `command`; keep `run` for a shell line, `command` to do without a shell, or `flow` for a flow file";
+        => "test.toml:3:1: job `a` has both `run` and `command`; keep `run` for a shell line, `command` to do without a shell, `flow` for a flow file, or `exec` for a Janus program";
     no_way_to_run_is_one_too_few:
         "[job.a]\ncpu = 1"
         => "test.toml:1:6: job `a` has nothing to do; write `run = \"…\"` for a shell line, or `command = [\"…\"]`";

@@ -11,7 +11,11 @@ fn file_with(heading: &str, key: &str, example: &str) -> Vec<String> {
         "period" | "deadline" => "budget = \"2ms\"\n",
         _ => "",
     };
-    let run = if matches!(key, "command" | "run" | "flow") { "" } else { "run = \"true\"\n" };
+    let run = match key {
+        "command" | "run" | "flow" | "exec" => "",
+        "args" | "ops" | "spawns" | "channel_ops" | "tasks" => "exec = \"step.jan\"\n",
+        _ => "run = \"true\"\n",
+    };
     let job = format!("[job.it]\n{run}{also}{key} = {example}\n[job.other]\nrun = \"true\"\n");
     match heading {
         "file" => vec![format!("{key} = {example}\n{}", if key == "job" { "" } else { "[job.a]\nrun = \"true\"" })],
