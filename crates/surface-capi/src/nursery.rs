@@ -292,6 +292,15 @@ pub unsafe extern "C" fn janus_nursery_spawn_with(
     )
 }
 
+/// Starts a task in the nursery that the caller created last and has not destroyed.
+///
+/// # Safety
+/// `task` may be called with `arg`, on any thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn janus_scheduler_spawn(task: JanusTaskFn, arg: *mut c_void) -> i32 {
+    coded(|| innermost()?.spawn(function(task)?, arg, TaskOptions::default()).map(drop))
+}
+
 /// Waits for one task, and returns its code: 0, what its function returned, or a code below 0. Asked again it says the same. Any task or thread may wait.
 #[unsafe(no_mangle)]
 pub extern "C" fn janus_nursery_await(nursery: *mut JanusNursery, task: JanusTask) -> i64 {

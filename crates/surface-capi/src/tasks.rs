@@ -9,26 +9,27 @@
 //! # Why they hold
 //! 1. It is called by the closure of a task.
 //! 2. Numbers of a nursery are given out in order, so one that was given out and has no entry belongs to a task that returned 0. Entries of ended tasks are settled when they are waited for, or when the entries
-//!    have doubled since that was done last.
+//!    have doubled since that was done last; between that, those are kept whose tasks ended meanwhile.
 
 use std::{
     cell::RefCell,
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     ffi::{c_char, c_void},
     hash::{BuildHasherDefault, Hasher},
     panic::resume_unwind,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
 };
 
 use sched_tasks::{
-    OpenNursery, OpenTask, TaskError, TaskId, current_task, fiber_local, is_cancelled, shield, yield_now,
+    OpenNursery, OpenTask, Receiver, Sender, TaskError, TaskId, current_task, fiber_local, is_cancelled, shield,
+    try_channel, yield_now,
 };
 
 use crate::{
-    codes::{ExitCode, JANUS_CANCELLED, JANUS_INVALID_ARGUMENT, JANUS_NOT_ACTIVE, Refusal, code_of},
+    codes::{ExitCode, JANUS_CANCELLED, JANUS_INVALID_ARGUMENT, JANUS_NOT_ACTIVE, Refusal, code_of, text_of},
     door::{coded, number},
     pointers,
 };
@@ -97,7 +98,7 @@ fn no_function() -> Refusal {
 /// What a task function is called with.
 struct Arg(*mut c_void);
 
-// SAFETY: whoever spawns promises that the function may be called with it on any thread.
+// SAFETY: the caller of a spawn promises that the function may be called with it on any thread.
 unsafe impl Send for Arg {}
 
 /// What runs as a task.
@@ -105,9 +106,10 @@ pub(crate) fn body(function: Function, arg: *mut c_void) -> impl FnOnce() -> Res
     let arg = Arg(arg);
     move || {
         let Arg(arg) = { arg };
-        // SAFETY: as promised by whoever spawned it: see the functions that call `function` and `function_noarg`.
         let code = match function {
+            // SAFETY: as the caller of the spawn promised: see the functions that call `function`.
             Function::OfArg(function) => unsafe { function(arg) },
+            // SAFETY: as the caller of the spawn promised: see the functions that call `function_noarg`.
             Function::OfNothing(function) => unsafe { function() },
         };
         end(code)
@@ -146,18 +148,32 @@ pub(crate) struct Tasks(Mutex<Entries>);
 
 #[derive(Default)]
 struct Entries {
-    /// How many numbers were given out.
+    /// How many numbers were given out. The last of `recent` has this one.
     issued: u64,
-    entries: HashMap<u64, Entry, BuildHasherDefault<Spread>>,
-    /// So many entries, and those of ended tasks are settled.
+    recent: VecDeque<Entry>,
+    /// Those before, as far as they did not return 0.
+    older: HashMap<JanusTask, Entry, BuildHasherDefault<Spread>>,
+    /// So many recent ones, and those that have ended are settled.
     settle_at: usize,
 }
 
 enum Entry {
     Started(OpenTask<()>),
-    /// Others wait for it, or did. None: it has ended, and the entry is about to say how.
-    Awaited(TaskId, Arc<sched_tasks::Mutex<Option<OpenTask<()>>>>),
+    /// One waits for it and has it meanwhile. Others that wait share a channel, which is closed when that one is done.
+    Awaited(TaskId, Option<Done>),
+    Succeeded,
     Failed(i64, String),
+}
+
+type Done = (Sender<()>, Receiver<()>);
+
+/// Where a task stands, for one that waits for it.
+enum Look {
+    /// It returned 0.
+    Ended,
+    Mine(OpenTask<()>),
+    Others(Receiver<()>),
+    NeedsChannel,
 }
 
 const SETTLE_AT_LEAST: usize = 128;
@@ -189,103 +205,159 @@ impl Tasks {
             builder.try_spawn(body)?
         };
         let mut entries = self.lock();
-        if entries.entries.len() >= entries.settle_at.max(SETTLE_AT_LEAST) {
+        if entries.recent.len() >= entries.settle_at.max(SETTLE_AT_LEAST) {
             entries.settle();
         }
         entries.issued += 1;
-        let number = entries.issued;
-        entries.entries.insert(number, Entry::Started(task));
-        Ok(number)
+        entries.recent.push_back(Entry::Started(task));
+        Ok(entries.issued)
     }
 
     /// Waits for a task, and returns its code. Its owner waits also if it was cancelled, since the task was as well: what the task returns is known soon.
     pub(crate) fn wait(&self, number: JanusTask, is_owner: bool) -> Result<i64, Refusal> {
-        let awaited = {
-            let mut entries = self.lock();
-            if number == 0 || number > entries.issued {
-                let issued = entries.issued;
-                return Err(Refusal::new(
-                    JANUS_INVALID_ARGUMENT,
-                    format!(
-                        "{number} is no task of this nursery, which has started {issued}; pass what a spawn returned"
-                    ),
-                ));
-            }
-            match entries.entries.remove(&number) {
-                None => return Ok(0),
-                Some(Entry::Started(task)) if task.is_done() => return entries.ended(number, task),
-                Some(Entry::Started(task)) => {
-                    let (id, awaited) = (task.label().id, Arc::new(sched_tasks::Mutex::new(Some(task))));
-                    entries.entries.insert(number, Entry::Awaited(id, awaited.clone()));
-                    awaited
+        let mut spare = None;
+        loop {
+            match self.look(number, &mut spare)? {
+                Look::Ended => return Ok(0),
+                Look::Mine(task) => {
+                    let mut waits = Waits { tasks: self, number, task: Some(task) };
+                    let task = waits.task.as_mut().expect("it is put back last");
+                    if is_owner { shield(|| task.wait()) } else { task.wait() }
                 }
-                Some(Entry::Awaited(id, awaited)) => {
-                    entries.entries.insert(number, Entry::Awaited(id, awaited.clone()));
-                    awaited
+                Look::Others(done) => _ = if is_owner { shield(|| done.recv()) } else { done.recv() },
+                Look::NeedsChannel => spare = Some(try_channel(1)?), // not made under the lock
+            }
+        }
+    }
+
+    /// Looks where a task stands. If it runs and no other waits for it, the caller gets its handle.
+    fn look(&self, number: JanusTask, spare: &mut Option<Done>) -> Result<Look, Refusal> {
+        let mut entries = self.lock();
+        let issued = entries.issued;
+        if number == 0 || number > issued {
+            return Err(Refusal::new(
+                JANUS_INVALID_ARGUMENT,
+                format!("{number} is no task of this nursery, which has started {issued}; pass what a spawn returned"),
+            ));
+        }
+        entries.settle_one(number);
+        let Some(entry) = entries.of(number) else { return Ok(Look::Ended) };
+        let id = entry.id();
+        match entry {
+            Entry::Succeeded => Ok(Look::Ended),
+            Entry::Failed(code, text) => Err(Refusal { code: *code, text: text.clone() }),
+            Entry::Awaited(_, Some((_, done))) => Ok(Look::Others(done.clone())),
+            Entry::Awaited(_, others) => {
+                *others = spare.take();
+                Ok(others.as_ref().map_or(Look::NeedsChannel, |(_, done)| Look::Others(done.clone())))
+            }
+            Entry::Started(_) => {
+                let awaited = Entry::Awaited(id.expect("it has not ended"), None);
+                match std::mem::replace(entry, awaited) {
+                    Entry::Started(task) => Ok(Look::Mine(task)),
+                    _ => unreachable!("it was just seen"),
                 }
-                Some(Entry::Failed(code, text)) => {
-                    entries.entries.insert(number, Entry::Failed(code, text.clone()));
-                    return Err(Refusal { code, text });
-                }
             }
-        };
-        let wait = || {
-            let mut task = awaited.lock();
-            if let Some(task) = task.as_mut() {
-                task.wait();
-            }
-            match task.take() {
-                Some(task) => Some(self.lock().ended(number, task)),
-                None => None, // another one waited, and the entry says how it ended
-            }
-        };
-        let ended = if is_owner { shield(wait) } else { wait() };
-        ended.unwrap_or_else(|| self.wait(number, is_owner))
+        }
     }
 
     /// By which number the nursery knows a task of the runtime; 0 if it does not.
     pub(crate) fn number_of(&self, id: TaskId) -> JanusTask {
         let entries = self.lock();
-        let is_it = |entry: &Entry| match entry {
-            Entry::Started(task) => task.label().id == id,
-            Entry::Awaited(awaited, _) => *awaited == id,
-            Entry::Failed(..) => false,
+        let first = entries.first_recent();
+        let recent = entries.recent.iter().zip(first..).map(|(entry, number)| (number, entry));
+        let mut all = recent.chain(entries.older.iter().map(|(number, entry)| (*number, entry)));
+        all.find(|(_, entry)| entry.id() == Some(id)).map_or(0, |(number, _)| number)
+    }
+}
+
+/// Has the handle of a task while it waits, and puts it back, also if it is cancelled.
+struct Waits<'a> {
+    tasks: &'a Tasks,
+    number: JanusTask,
+    task: Option<OpenTask<()>>,
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        let mut entries = self.tasks.lock();
+        let before = match (entries.of(self.number), self.task.take()) {
+            (Some(entry), Some(task)) => std::mem::replace(entry, Entry::Started(task)),
+            _ => unreachable!("one that waits has the entry and the task"),
         };
-        entries.entries.iter().find(|(_, entry)| is_it(entry)).map_or(0, |(number, _)| *number)
+        drop(entries);
+        drop(before); // wakes the others: not under the lock
+    }
+}
+
+impl Entry {
+    /// Which task of the runtime it is, if it may not have ended.
+    fn id(&self) -> Option<TaskId> {
+        match self {
+            Entry::Started(task) => Some(task.label().id),
+            Entry::Awaited(id, _) => Some(*id),
+            Entry::Succeeded | Entry::Failed(..) => None,
+        }
+    }
+
+    /// What is left to be known of it.
+    fn settled(self) -> Self {
+        match self {
+            Entry::Started(task) => match task.try_join() {
+                Ok(Ok(())) => Entry::Succeeded,
+                Ok(Err(error)) => Entry::Failed(code_of(&error), text_of(&error)),
+                Err(running) => Entry::Started(running),
+            },
+            entry => entry,
+        }
     }
 }
 
 impl Entries {
-    /// Notes how a task ended that has no entry now.
-    fn ended(&mut self, number: JanusTask, task: OpenTask<()>) -> Result<i64, Refusal> {
-        match task.join() {
-            Ok(()) => {
-                self.entries.remove(&number);
-                Ok(0)
-            }
-            Err(error) => {
-                let (code, text) = (code_of(&error), error.to_string());
-                self.entries.insert(number, Entry::Failed(code, text.clone()));
-                Err(Refusal { code, text })
-            }
+    /// The number of the first recent one.
+    fn first_recent(&self) -> JanusTask {
+        self.issued + 1 - self.recent.len() as u64
+    }
+
+    /// None: it returned 0.
+    fn of(&mut self, number: JanusTask) -> Option<&mut Entry> {
+        match number.checked_sub(self.first_recent()) {
+            Some(place) => self.recent.get_mut(usize::try_from(place).ok()?),
+            None => self.older.get_mut(&number),
         }
     }
 
-    /// Lets go of those that have ended and were not waited for.
+    /// Notes how a task ended, if it has.
+    fn settle_one(&mut self, number: JanusTask) {
+        if let Some(entry) = self.of(number) {
+            let settled = std::mem::replace(entry, Entry::Succeeded).settled();
+            *entry = settled;
+        }
+        while matches!(self.recent.front(), Some(Entry::Succeeded)) {
+            self.recent.pop_front();
+        }
+    }
+
+    /// Lets go of those that have ended.
     #[cold]
     fn settle(&mut self) {
-        let ended: Vec<u64> = self
-            .entries
-            .iter()
-            .filter(|(_, entry)| matches!(entry, Entry::Started(task) if task.is_done()))
-            .map(|(number, _)| *number)
-            .collect();
-        for number in ended {
-            if let Some(Entry::Started(task)) = self.entries.remove(&number) {
-                let _ = self.ended(number, task);
-            }
+        let mut left = 0;
+        for entry in &mut self.recent {
+            let settled = std::mem::replace(entry, Entry::Succeeded).settled();
+            left += usize::from(!matches!(settled, Entry::Succeeded));
+            *entry = settled;
         }
-        self.settle_at = 2 * self.entries.len();
+        self.older.retain(|_, entry| {
+            let settled = std::mem::replace(entry, Entry::Succeeded).settled();
+            *entry = settled;
+            !matches!(entry, Entry::Succeeded)
+        });
+        if left <= self.recent.len() / 2 {
+            let first = self.first_recent();
+            let kept = self.recent.drain(..).zip(first..).filter(|(entry, _)| !matches!(entry, Entry::Succeeded));
+            self.older.extend(kept.map(|(entry, number)| (number, entry)));
+        } // else most of them run: to move them would cost more than to look again later
+        self.settle_at = 2 * (self.recent.len() + self.older.len());
     }
 }
 
