@@ -51,6 +51,7 @@ programs! {
     several_runtimes_live_in_one_process: "runtimes.c";
     whatever_is_misused_gets_a_code: "misuse.c";
     four_threads_do_all_of_it_at_once: "four_threads.c" "20";
+    many_wait_for_one_task_and_very_many_are_not_waited_for: "awaits.c";
     tasks_have_large_stacks_names_and_threads: "stacks.c";
     the_header_serves_cpp: "from_cpp.cpp";
     the_measurement_runs: "speed.c" "3";
