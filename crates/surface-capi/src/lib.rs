@@ -11,7 +11,7 @@
 //! |---|---|
 //! | `scheduler` | `janus_rt_*`, `janus_scheduler_*`: runtimes |
 //! | `nursery` | `janus_nursery_*`: nurseries |
-//! | `tasks` | `janus_task_*`: what a task function returned, and waiting for it |
+//! | `tasks` | `janus_task_*`: what the running task says of itself |
 //! | `budget` | `janus_budget_*`: what the running task may spend |
 //! | `supervisor` | `janus_supervisor_*`: those that give more to tasks |
 //! | `channel` | `janus_channel_*`: channels of 64-bit integers |
@@ -32,6 +32,7 @@ mod pointers;
 pub mod scheduler;
 pub mod select;
 pub mod supervisor;
+mod task_table;
 pub mod tasks;
 
 const _: () = assert!(usize::BITS == 64, "a handle has 64 bits");

@@ -27,9 +27,9 @@ use crate::{
     handles::{self, Held},
     pointers,
     scheduler::{JanusScheduler, Scheduler, common},
+    task_table::Tasks,
     tasks::{
-        Function, JanusTask, JanusTaskConfig, JanusTaskFn, JanusTaskNoargFn, TaskOptions, Tasks, function,
-        function_noarg,
+        Function, JanusTask, JanusTaskConfig, JanusTaskFn, JanusTaskNoargFn, TaskOptions, function, function_noarg,
     },
 };
 
