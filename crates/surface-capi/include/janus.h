@@ -1,7 +1,7 @@
 /* The C interface of Bursar. The guide is docs/c.md.
  *
  * Generated from the sources of surface-capi. Written anew by:
- *   BLESS=1 cargo test -p bursar-surface-capi --test header
+ *   BLESS=1 cargo test -p bursar-surface-capi --test it header
  *
  * A function that returns a number returns JANUS_OK, or what it says, or a code below 0; one that returns a pointer
  * returns NULL if it fails. janus_last_error says more. Handles are numbers in the form of pointers: they are looked
@@ -143,21 +143,6 @@ typedef struct janus_budget_t {
   uint16_t syscalls;
 } janus_budget_t;
 
-// A task of a nursery: a number that the nursery knows it by. 0 is none.
-typedef uint64_t janus_task_t;
-
-// A task that has spent its budget, and waits for an answer.
-typedef struct janus_exhausted_t {
-  // Which task.
-  janus_task_t task;
-  // Of what: one of `JANUS_COMPONENT_…`.
-  uint32_t component;
-  // How much it was given in all.
-  uint64_t granted;
-  // How much more it needs at least.
-  uint64_t missing;
-} janus_exhausted_t;
-
 // How a nursery is to be. All zeroes is the default.
 typedef struct janus_nursery_config_t {
   // A name for messages, or NULL.
@@ -183,6 +168,9 @@ typedef struct janus_nursery_config_t {
   bool is_supervised;
 } janus_nursery_config_t;
 
+// A task of a nursery: a number that the nursery knows it by. 0 is none.
+typedef uint64_t janus_task_t;
+
 // The same without an argument.
 typedef int64_t (*janus_task_noarg_fn)(void);
 
@@ -195,6 +183,18 @@ typedef struct janus_task_config_t {
   // It has a thread to itself, and may block that: in a system call, in a library.
   bool on_thread;
 } janus_task_config_t;
+
+// A task that has spent its budget, and waits for an answer.
+typedef struct janus_exhausted_t {
+  // Which task.
+  janus_task_t task;
+  // Of what: one of `JANUS_COMPONENT_…`.
+  uint32_t component;
+  // How much it was given in all.
+  uint64_t granted;
+  // How much more it needs at least.
+  uint64_t missing;
+} janus_exhausted_t;
 
 #ifdef __cplusplus
 extern "C" {
@@ -218,10 +218,6 @@ int32_t janus_scheduler_shutdown(struct janus_scheduler_t *scheduler);
 // Runs a function as a task of a runtime, waits for it and for all that it opened, and returns its code.
 // The caller promises: `task` may be called with `arg`, on any thread.
 int64_t janus_scheduler_run(struct janus_scheduler_t *scheduler, janus_task_fn task, void *arg);
-
-// Starts a task in the nursery that the caller created last and has not destroyed.
-// The caller promises: `task` may be called with `arg`, on any thread.
-int32_t janus_scheduler_spawn(janus_task_fn task, void *arg);
 
 // Lets other tasks run first. `JANUS_CANCELLED` if the caller is to stop.
 int32_t janus_scheduler_yield(void);
@@ -259,28 +255,6 @@ int32_t janus_budget_recharge(struct janus_budget_t amount);
 // that code.
 int32_t janus_budget_charge(uint32_t ops);
 
-// A task of the nursery that has spent its budget, waits for an answer, and was not told of before. 1 if
-// there is one, 0 if not, or a code below 0. Tasks wait for an answer if the nursery `is_supervised`, or from
-// the first call of this function on.
-// The caller promises: `exhausted` may be written to.
-int32_t janus_supervisor_poll_exhausted(struct janus_nursery_t *nursery,
-                                        struct janus_exhausted_t *exhausted);
-
-// The same, and waits so long for one.
-// The caller promises: As for `janus_supervisor_poll_exhausted`.
-int32_t janus_supervisor_wait_exhausted(struct janus_nursery_t *nursery,
-                                        uint64_t timeout_nanoseconds,
-                                        struct janus_exhausted_t *exhausted);
-
-// Gives a task that waits for an answer so much more, out of the budget of the nursery: as much as that has
-// left.
-int32_t janus_budget_recharge_child(struct janus_nursery_t *nursery,
-                                    janus_task_t task,
-                                    struct janus_budget_t amount);
-
-// Refuses a task that waits for an answer: its call returns `JANUS_BUDGET_EXHAUSTED`.
-int32_t janus_supervisor_refuse(struct janus_nursery_t *nursery, janus_task_t task);
-
 // Creates a nursery inside that of the caller: in a task on its runtime, else on that of `janus_rt_init`.
 // NULL if that is not possible. What the caller does until it is destroyed is inside it: when it is
 // cancelled, because a task of it failed, calls that wait return `JANUS_CANCELLED`.
@@ -311,6 +285,10 @@ janus_task_t janus_nursery_spawn_with(struct janus_nursery_t *nursery,
                                       void *arg,
                                       const struct janus_task_config_t *config);
 
+// Starts a task in the nursery that the caller created last and has not destroyed.
+// The caller promises: `task` may be called with `arg`, on any thread.
+int32_t janus_scheduler_spawn(janus_task_fn task, void *arg);
+
 // Waits for one task, and returns its code: 0, what its function returned, or a code below 0. Asked again it
 // says the same. Any task or thread may wait.
 int64_t janus_nursery_await(struct janus_nursery_t *nursery,
@@ -339,6 +317,28 @@ int64_t janus_nursery_task_count(struct janus_nursery_t *nursery);
 
 // Whether the nursery was cancelled: 1, 0, or a code below 0.
 int32_t janus_nursery_is_cancelled(struct janus_nursery_t *nursery);
+
+// A task of the nursery that has spent its budget, waits for an answer, and was not told of before. 1 if
+// there is one, 0 if not, or a code below 0. Tasks wait for an answer if the nursery `is_supervised`, or from
+// the first call of this function on.
+// The caller promises: `exhausted` may be written to.
+int32_t janus_supervisor_poll_exhausted(struct janus_nursery_t *nursery,
+                                        struct janus_exhausted_t *exhausted);
+
+// The same, and waits so long for one.
+// The caller promises: As for `janus_supervisor_poll_exhausted`.
+int32_t janus_supervisor_wait_exhausted(struct janus_nursery_t *nursery,
+                                        uint64_t timeout_nanoseconds,
+                                        struct janus_exhausted_t *exhausted);
+
+// Gives a task that waits for an answer so much more, out of the budget of the nursery: as much as that has
+// left.
+int32_t janus_budget_recharge_child(struct janus_nursery_t *nursery,
+                                    janus_task_t task,
+                                    struct janus_budget_t amount);
+
+// Refuses a task that waits for an answer: its call returns `JANUS_BUDGET_EXHAUSTED`.
+int32_t janus_supervisor_refuse(struct janus_nursery_t *nursery, janus_task_t task);
 
 // Makes a channel for so many values. With 0 a sender waits until its value is taken; with
 // `JANUS_CHANNEL_UNBOUNDED` it never waits. NULL if that is not possible.

@@ -1,4 +1,4 @@
-//! Cancel tokens: one word that stops many nurseries, and whoever waits for it.
+//! Cancel tokens: one word that stops many nurseries, and wakes all that wait for it.
 //!
 //! Room: surface.
 //!
@@ -6,14 +6,14 @@
 //! A token that was cancelled stays so. Every nursery that was attached to it is cancelled, whichever came first.
 //!
 //! # Why it holds
-//! To attach takes the lock under which a cancellation takes the list; and looks, under it, whether the token is cancelled.
+//! A cancellation takes the list away, under the lock under which others attach: these find none, and cancel the nursery themselves. Nothing that may let another task run is done under that lock.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
-use sched_tasks::{Receiver, RecvTimeoutError, Sender, channel};
+use sched_tasks::{Receiver, RecvTimeoutError, Sender, try_channel};
 
 use crate::{
     codes::{JANUS_TIMED_OUT, Refusal},
@@ -29,7 +29,8 @@ pub(crate) struct CancelToken {
     /// Closed when it is cancelled. Nothing is sent.
     sender: Sender<i64>,
     receiver: Receiver<i64>,
-    attached: Mutex<Vec<Weak<Nursery>>>,
+    /// None: it was cancelled.
+    attached: Mutex<Option<Vec<Weak<Nursery>>>>,
 }
 
 impl Held for CancelToken {
@@ -45,26 +46,31 @@ impl CancelToken {
         &self.receiver
     }
 
+    fn lock(&self) -> MutexGuard<'_, Option<Vec<Weak<Nursery>>>> {
+        self.attached.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.lock().is_none()
+    }
+
     fn cancel(&self) {
-        let attached = {
-            let mut attached = self.attached.lock().unwrap_or_else(PoisonError::into_inner);
-            self.sender.close();
-            std::mem::take(&mut *attached)
-        };
-        attached.iter().filter_map(Weak::upgrade).for_each(|nursery| nursery.open.cancel());
+        let attached = self.lock().take();
+        self.sender.close();
+        let nurseries = attached.into_iter().flatten().filter_map(|nursery| nursery.upgrade());
+        nurseries.for_each(|nursery| nursery.open.cancel());
     }
 
     fn attach(&self, nursery: &Arc<Nursery>) {
-        let is_cancelled = {
-            let mut attached = self.attached.lock().unwrap_or_else(PoisonError::into_inner);
-            let is_cancelled = self.receiver.is_closed();
-            if !is_cancelled {
+        let is_cancelled = match &mut *self.lock() {
+            None => true,
+            Some(attached) => {
                 if attached.len() == attached.capacity() {
                     attached.retain(|nursery| nursery.strong_count() > 0); // before it grows
                 }
                 attached.push(Arc::downgrade(nursery));
+                false
             }
-            is_cancelled
         };
         if is_cancelled {
             nursery.open.cancel();
@@ -78,8 +84,8 @@ pub extern "C" fn janus_cancel_token_create() -> *mut JanusCancelToken {
     door(
         |_| std::ptr::null_mut(),
         || {
-            let (sender, receiver) = channel(1);
-            handles::insert(Arc::new(CancelToken { sender, receiver, attached: Mutex::default() }))
+            let (sender, receiver) = try_channel(1)?;
+            handles::insert(Arc::new(CancelToken { sender, receiver, attached: Mutex::new(Some(Vec::new())) }))
         },
     )
 }
@@ -96,7 +102,7 @@ pub extern "C" fn janus_cancel_token_cancel(token: *mut JanusCancelToken) -> i32
 /// Whether a token was cancelled: 1, 0, or a code below 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn janus_cancel_token_is_cancelled(token: *mut JanusCancelToken) -> i32 {
-    number(|| Ok(i32::from(handles::get::<CancelToken>(token)?.receiver.is_closed())))
+    number(|| Ok(i32::from(handles::get::<CancelToken>(token)?.is_cancelled())))
 }
 
 /// Has a nursery cancelled when the token is; at once if that was before.

@@ -60,8 +60,21 @@ impl Refusal {
 
 impl From<TaskError> for Refusal {
     fn from(error: TaskError) -> Self {
-        Self { code: code_of(&error), text: error.to_string() }
+        Self { code: code_of(&error), text: text_of(&error) }
     }
+}
+
+/// What an error says, without the place where a task was spawned: all are spawned at one line of this library.
+pub(crate) fn text_of(error: &TaskError) -> String {
+    let mut text = error.to_string();
+    for (place, instead) in [(" (spawned at ", ""), (", spawned at ", ")")] {
+        while let Some(start) = text.find(place)
+            && let Some(length) = text[start..].find(')')
+        {
+            text.replace_range(start..=start + length, instead);
+        }
+    }
+    text
 }
 
 /// What a task function returned, if not 0.
@@ -92,4 +105,20 @@ pub(crate) fn code_of(error: &TaskError) -> i64 {
         _ => JANUS_FAILED,
     };
     code.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_for_c_says_which_task_and_not_where_this_library_spawned_it() {
+        let failed = sched_tasks::nursery(|n| {
+            n.task().name("named").spawn(|| ()).join()?;
+            n.task().name("failing").try_spawn(|| Err::<(), _>(ExitCode(7).into())).join()
+        });
+        let text = text_of(&failed.unwrap_err());
+        assert!(text.starts_with("task `failing` (#") && text.ends_with("returned 7"), "{text}");
+        assert!(!text.contains("spawned at"), "{text}");
+    }
 }

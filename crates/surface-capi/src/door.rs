@@ -16,7 +16,7 @@ use std::{
 
 use sched_tasks::{Reason, Stop, contain, fiber_local};
 
-use crate::codes::{JANUS_CANCELLED, JANUS_OK, JANUS_PANICKED, JANUS_STACK_OVERFLOW, Refusal};
+use crate::codes::{JANUS_CANCELLED, JANUS_OK, JANUS_PANICKED, JANUS_STACK_OVERFLOW, Refusal, text_of};
 
 fiber_local! {
     /// What went wrong last, in this task or on this thread.
@@ -69,7 +69,7 @@ fn refusal_of(stop: Stop) -> Refusal {
             "the nursery around the caller was cancelled; clean up and return, every further call that waits says the same",
         ),
         Stop::Failed(error) if matches!(error.reason(), Reason::StackOverflow { .. }) => {
-            Refusal::new(JANUS_STACK_OVERFLOW, error.to_string())
+            Refusal::new(JANUS_STACK_OVERFLOW, text_of(&error))
         }
         Stop::Failed(error) => error.into(),
         Stop::Panicked { thrown, at } => {

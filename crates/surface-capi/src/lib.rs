@@ -11,8 +11,9 @@
 //! |---|---|
 //! | `scheduler` | `janus_rt_*`, `janus_scheduler_*`: runtimes |
 //! | `nursery` | `janus_nursery_*`: nurseries |
-//! | `tasks` | `janus_task_*`: what a task function returned, and waiting for it |
-//! | `budget` | `janus_budget_*`, `janus_supervisor_*`: what tasks may spend, and who gives them more |
+//! | `tasks` | `janus_task_*`: what the running task says of itself |
+//! | `budget` | `janus_budget_*`: what the running task may spend |
+//! | `supervisor` | `janus_supervisor_*`: those that give more to tasks |
 //! | `channel` | `janus_channel_*`: channels of 64-bit integers |
 //! | `select` | `janus_select_*`: the first of several operations |
 //! | `cancel_token` | `janus_cancel_token_*`: one word for many nurseries |
@@ -30,6 +31,8 @@ pub mod nursery;
 mod pointers;
 pub mod scheduler;
 pub mod select;
+pub mod supervisor;
+mod task_table;
 pub mod tasks;
 
 const _: () = assert!(usize::BITS == 64, "a handle has 64 bits");

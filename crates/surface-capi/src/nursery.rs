@@ -27,9 +27,9 @@ use crate::{
     handles::{self, Held},
     pointers,
     scheduler::{JanusScheduler, Scheduler, common},
+    task_table::Tasks,
     tasks::{
-        Function, JanusTask, JanusTaskConfig, JanusTaskFn, JanusTaskNoargFn, TaskOptions, Tasks, function,
-        function_noarg,
+        Function, JanusTask, JanusTaskConfig, JanusTaskFn, JanusTaskNoargFn, TaskOptions, function, function_noarg,
     },
 };
 
@@ -290,6 +290,15 @@ pub unsafe extern "C" fn janus_nursery_spawn_with(
             handles::get::<Nursery>(nursery)?.spawn(function(task)?, arg, options)
         },
     )
+}
+
+/// Starts a task in the nursery that the caller created last and has not destroyed.
+///
+/// # Safety
+/// `task` may be called with `arg`, on any thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn janus_scheduler_spawn(task: JanusTaskFn, arg: *mut c_void) -> i32 {
+    coded(|| innermost()?.spawn(function(task)?, arg, TaskOptions::default()).map(drop))
 }
 
 /// Waits for one task, and returns its code: 0, what its function returned, or a code below 0. Asked again it says the same. Any task or thread may wait.

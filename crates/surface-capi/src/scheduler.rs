@@ -14,12 +14,11 @@ use std::{
 use sched_tasks::{Builder, Runtime, sleep, yield_now};
 
 use crate::{
-    codes::{JANUS_FAILED, JANUS_INVALID_ARGUMENT, JANUS_NOT_ACTIVE, Refusal, code_of},
+    codes::{JANUS_FAILED, JANUS_INVALID_ARGUMENT, JANUS_NOT_ACTIVE, Refusal},
     door::{coded, door, number, with_last_error},
     handles::{self, Held},
-    nursery::innermost,
     pointers,
-    tasks::{JanusTaskFn, TaskOptions, body, function},
+    tasks::{JanusTaskFn, body, function},
 };
 
 /// A runtime: threads that run tasks.
@@ -169,20 +168,11 @@ pub unsafe extern "C" fn janus_scheduler_run(
         let body = body(function(task)?, arg);
         match runtime.run(body) {
             Ok(Ok(())) => Ok(0),
-            Ok(Err(failed)) => Err(Refusal { code: code_of(&failed), text: failed.to_string() }),
+            Ok(Err(failed)) => Err(failed.into()),
             Err(sched_tasks::RunError::Task(error)) => Err(error.into()),
             Err(error) => Err(Refusal::new(JANUS_FAILED, error.to_string())),
         }
     })
-}
-
-/// Starts a task in the nursery that the caller created last and has not destroyed.
-///
-/// # Safety
-/// `task` may be called with `arg`, on any thread.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn janus_scheduler_spawn(task: JanusTaskFn, arg: *mut c_void) -> i32 {
-    coded(|| innermost()?.spawn(function(task)?, arg, TaskOptions::default()).map(drop))
 }
 
 /// Lets other tasks run first. `JANUS_CANCELLED` if the caller is to stop.

@@ -119,7 +119,8 @@ impl Select {
 
 /// Does one of the cases, and says which and with what outcome.
 fn first_of(cases: &[Case]) -> (usize, Outcome) {
-    let (mut recvs, mut sends): (Vec<(usize, RecvCase<'_, i64>)>, Vec<(usize, SendCase<'_, i64>)>) = Default::default();
+    let mut recvs: Vec<(usize, RecvCase<'_, i64>)> = Vec::new();
+    let mut sends: Vec<(usize, SendCase<'_, i64>)> = Vec::new();
     let (mut timeout, mut default): (Option<(usize, Duration)>, Option<usize>) = (None, None);
     for (number, case) in cases.iter().enumerate() {
         match case {

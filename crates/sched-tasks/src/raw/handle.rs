@@ -150,6 +150,19 @@ impl<T> Handle<T> {
         result
     }
 
+    /// The result, if the task has ended. Lets no other run, so it may be asked for under a lock.
+    pub(crate) fn take_if_done(self) -> Result<Result<T, TaskError>, Self> {
+        if self.tag() != 0 || !self.is_done() {
+            return Err(self);
+        }
+        // SAFETY: done, with no token out, and not taken; and `self` is forgotten.
+        let result = unsafe { self.take() };
+        // SAFETY: as above.
+        unsafe { self.free() };
+        std::mem::forget(self);
+        Ok(result)
+    }
+
     /// Waits until the task has ended. A cancelled caller unwinds, unless that came first.
     pub(crate) fn wait_done(&mut self) {
         if self.is_waiting() {

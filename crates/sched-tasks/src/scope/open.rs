@@ -396,6 +396,15 @@ impl<T> OpenTask<T> {
         handle.join()
     }
 
+    /// Takes its result if it has ended; else gives it back. Never lets another task run, so it may be called under a lock of the standard library.
+    ///
+    /// # Errors
+    /// The task itself, if it has not ended.
+    pub fn try_join(self) -> Result<Result<T, TaskError>, Self> {
+        let Self { handle, _nursery } = self;
+        handle.take_if_done().map_err(|handle| Self { handle, _nursery })
+    }
+
     /// Waits until it has ended, and leaves the result for [`join`](Self::join). A cancelled caller unwinds, unless that came first.
     pub fn wait(&mut self) {
         self.handle.wait_done();

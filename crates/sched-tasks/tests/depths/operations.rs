@@ -12,8 +12,8 @@ use std::{
 
 use sched_actors::{self as actor, Child, Strategy, Supervisor};
 use sched_tasks::{
-    Budget, CapSpawn, Condvar, Fuel, Ledger, Mutex, NurseryOptions, OnFailure, Priority, Profile, Runtime, Select,
-    Semaphore, TaskError, block_on, budget_left, channel, charge, checkpoint, current_task, current_worker,
+    Budget, CapSpawn, Condvar, Fuel, Ledger, Mutex, NurseryOptions, OnFailure, OpenNursery, Priority, Profile, Runtime,
+    Select, Semaphore, TaskError, block_on, budget_left, channel, charge, checkpoint, current_task, current_worker,
     fiber_local, fs, is_cancelled, join, net, now, nursery, nursery_with, oneshot, recharge, run, select, shield,
     sleep, sleep_async, timeout, try_channel, unblock, unblock_async, unbounded, yield_now,
 };
@@ -66,6 +66,22 @@ pub(crate) const ALL: &[(&str, Prepare)] = &[
             nursery(|n| n.task().name("deep").priority(Priority::High).stack_bytes(1 << 20).spawn(|| ()).join())
                 .unwrap();
         })
+    }),
+    ("an open nursery, a task in it, and its end", || {
+        of(|| {
+            let tasks = OpenNursery::open().unwrap();
+            tasks.spawn(yield_now).unwrap().join().unwrap();
+            tasks.wait_all().unwrap();
+        })
+    }),
+    ("an open nursery that is dropped with a task in it", || {
+        of(|| {
+            let tasks = OpenNursery::open().unwrap();
+            drop(tasks.task().name("deep").try_spawn(|| Ok(sleep(Duration::from_secs(3600)))).unwrap());
+        })
+    }),
+    ("an open nursery that is left to the end of the task", || {
+        of(|| std::mem::forget(OpenNursery::with(NurseryOptions::new().name("left")).unwrap()))
     }),
     ("try_spawn", || of(|| nursery(|n| n.try_spawn(|| Ok(1)).join()).map(drop).unwrap())),
     ("spawn_async", || of(|| nursery(|n| n.spawn_async(ready(1)).join()).map(drop).unwrap())),

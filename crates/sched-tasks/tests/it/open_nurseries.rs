@@ -419,8 +419,8 @@ fn a_half_of_a_join_ends_what_it_opened_or_its_task_does() {
 #[test]
 fn a_task_that_overflows_its_stack_and_survives_that_ends_what_it_left_open() {
     #[expect(unconditional_recursion, reason = "it is to overflow")]
-    fn endless(n: u64) -> u64 {
-        std::hint::black_box(endless(n + 1)) + 1
+    fn endless() -> u64 {
+        std::hint::black_box(endless()) + 1
     }
     let ends = Ends::default();
     let inside = ends.clone();
@@ -432,7 +432,7 @@ fn a_task_that_overflows_its_stack_and_survives_that_ends_what_it_left_open() {
                 add_sleeper(&outer, &inside, "outer");
                 let inner = OpenNursery::open().unwrap();
                 add_sleeper(&inner, &inside, "inner");
-                let depth = endless(0);
+                let depth = endless();
                 drop((outer, inner));
                 depth
             })
@@ -504,7 +504,7 @@ fn grow(mut chance: u64, depth: u32, live: &Arc<AtomicUsize>) {
             }
             3 if !open.is_empty() => {
                 let nursery = open.swap_remove((chance >> 40) as usize % open.len());
-                if (chance >> 50) % 2 == 0 { _ = nursery.wait_all() } else { drop(nursery) }
+                if (chance >> 50).is_multiple_of(2) { _ = nursery.wait_all() } else { drop(nursery) }
             }
             4 if !open.is_empty() => std::mem::forget(open.pop()),
             _ => {}

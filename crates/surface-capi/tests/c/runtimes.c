@@ -64,6 +64,13 @@ static int64_t waits(void *arg)
     return janus_scheduler_sleep(LONG);
 }
 
+static int64_t ends_its_own(void *arg)
+{
+    IS(JANUS_OK, janus_scheduler_shutdown(arg)); // it cannot wait for itself: it is cancelled like all others
+    IS(JANUS_CANCELLED, janus_scheduler_sleep(LONG));
+    return JANUS_CANCELLED;
+}
+
 int main(void)
 {
     begin();
@@ -112,6 +119,13 @@ int main(void)
     IS(JANUS_INVALID_HANDLE, janus_scheduler_shutdown(second));
     CHECK(janus_nursery_create_on(second) == NULL);
     IS(JANUS_OK, janus_scheduler_shutdown(first));
+
+    // A task ends the runtime it runs on.
+    janus_scheduler_t *third = janus_scheduler_create(config);
+    janus_nursery_t *on_third = janus_nursery_create_on(third);
+    CHECK(janus_nursery_spawn(on_third, ends_its_own, third) != 0);
+    IS(JANUS_CANCELLED, janus_nursery_await_all(on_third));
+    IS(JANUS_OK, janus_nursery_destroy(on_third));
 
     IS(JANUS_OK, janus_rt_shutdown());
     janus_nursery_t *still = janus_nursery_create(); // it was started twice

@@ -1,107 +1,13 @@
 //! C programs, compiled with the system's compiler against the archive and the shared library, and run; also under AddressSanitizer, where the compiler has it.
 //!
+//! Room: tests.
+//!
 //! # Invariant
 //! Every program in `tests/c/` is compiled and run by a test here, or the test that looks for it fails.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::{Command, Output},
-    sync::OnceLock,
-};
+use std::{fs, path::Path, process::Command};
 
-const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-pedantic", "-Werror"];
-
-/// What rustc says an archive needs besides.
-const NATIVE: [&str; 6] = ["-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm", "-ldl"];
-
-/// How a program is linked and watched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
-    Archive,
-    Shared,
-    Sanitized,
-}
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-/// The archive and the shared library, as cargo says where they are.
-fn libraries() -> &'static [PathBuf] {
-    static BUILT: OnceLock<Vec<PathBuf>> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "-p", "bursar-surface-capi", "--lib", "--message-format=json"]).current_dir(root());
-        if !cfg!(debug_assertions) {
-            cargo.arg("--release");
-        }
-        let built = cargo.output().expect("cargo can be started");
-        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-        let messages = String::from_utf8(built.stdout).expect("messages are texts");
-        let of_ours = messages
-            .lines()
-            .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-            .filter(|message| message["reason"] == "compiler-artifact" && message["target"]["name"] == "janus");
-        let files = of_ours.flat_map(|message| message["filenames"].as_array().cloned().unwrap_or_default());
-        let files = files.filter_map(|file| file.as_str().map(PathBuf::from));
-        files.filter(|file| file.extension().is_some_and(|kind| kind == "a" || kind == "so")).collect()
-    })
-}
-
-fn library(kind: &str) -> &'static Path {
-    let found = libraries().iter().find(|file| file.extension().is_some_and(|found| found == kind));
-    found.unwrap_or_else(|| panic!("cargo built no .{kind}: {:?}", libraries()))
-}
-
-fn compiler(source: &Path) -> Command {
-    if source.extension().is_some_and(|kind| kind == "cpp") {
-        let mut compiler = Command::new("c++");
-        compiler.arg("-std=c++17");
-        return compiler;
-    }
-    let mut compiler = Command::new("cc");
-    compiler.arg("-std=c11");
-    compiler
-}
-
-fn compile(source: &Path, way: Way, program: &Path) -> Output {
-    let mut compiler = compiler(source);
-    compiler.args(WARNINGS).args(["-g", "-O1", "-I"]).arg(root().join("include"));
-    if way == Way::Sanitized {
-        compiler.args(["-fsanitize=address", "-fno-omit-frame-pointer"]);
-    }
-    compiler.arg(source).arg("-o").arg(program);
-    match way {
-        Way::Archive | Way::Sanitized => compiler.arg(library("a")),
-        Way::Shared => {
-            let folder = library("so").parent().expect("a file is in a folder");
-            compiler.arg(library("so")).arg(format!("-Wl,-rpath,{}", folder.display()))
-        }
-    };
-    compiler.args(NATIVE).output().expect("there is a C compiler: cc")
-}
-
-/// Whether programs can be built and run with AddressSanitizer here. Else it is said why not, once.
-fn has_sanitizer() -> bool {
-    static HAS: OnceLock<bool> = OnceLock::new();
-    *HAS.get_or_init(|| {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let (source, program) = (folder.join("asan.c"), folder.join("asan"));
-        fs::write(&source, "int main(void) { return 0; }\n").expect("a file can be written");
-        let built = Command::new("cc").arg("-fsanitize=address").arg(&source).arg("-o").arg(&program).status();
-        let runs =
-            built.is_ok_and(|built| built.success()) && Command::new(&program).status().is_ok_and(|ran| ran.success());
-        if !runs {
-            eprintln!("AddressSanitizer is not here: the C programs are run without it");
-        }
-        runs
-    })
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
+use crate::cc::{Way, compile, compiler, has_sanitizer, root, text};
 
 /// Compiles `tests/c/<file>` in every way, and runs it.
 fn runs(file: &str, arguments: &[&str]) {
@@ -145,6 +51,7 @@ programs! {
     several_runtimes_live_in_one_process: "runtimes.c";
     whatever_is_misused_gets_a_code: "misuse.c";
     four_threads_do_all_of_it_at_once: "four_threads.c" "20";
+    many_wait_for_one_task_and_very_many_are_not_waited_for: "awaits.c";
     tasks_have_large_stacks_names_and_threads: "stacks.c";
     the_header_serves_cpp: "from_cpp.cpp";
     the_measurement_runs: "speed.c" "3";
@@ -173,6 +80,25 @@ fn the_sanitizer_would_find_a_bug_in_a_task() {
     assert!(compiled.status.success(), "{}", text(&compiled.stderr));
     let ran = Command::new(&program).env("ASAN_OPTIONS", "detect_leaks=0").output().expect("it was just compiled");
     assert!(text(&ran.stderr).contains("heap-use-after-free"), "{}", text(&ran.stderr));
+}
+
+#[test]
+fn what_is_kept_for_ever_does_not_grow_with_use() {
+    if !has_sanitizer() {
+        return eprintln!("there is no sanitizer to count what is kept");
+    }
+    let source = root().join("tests/c/four_threads.c");
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("leaks");
+    assert!(compile(&source, Way::Sanitized, &program).status.success());
+    let kept_bytes = |rounds: &str| -> u64 {
+        let ran = Command::new(&program).arg(rounds).env("ASAN_OPTIONS", "detect_leaks=1").output();
+        let said = text(&ran.expect("it was just compiled").stderr);
+        let summary = said.lines().find_map(|line| line.strip_prefix("SUMMARY: AddressSanitizer: "));
+        summary.and_then(|line| line.split(' ').next()?.parse().ok()).unwrap_or_else(|| panic!("no summary:\n{said}"))
+    };
+    // A runtime that was shut down leaves its queues behind: late wakes may still look at them.
+    let (few, many) = (kept_bytes("1"), kept_bytes("60"));
+    assert!(many < few + 4096, "{few} bytes are kept after one round, {many} after sixty");
 }
 
 #[test]

@@ -1,4 +1,6 @@
 //! The header is what the library exports.
+//!
+//! Room: tests.
 
 use std::{fs, path::Path};
 
@@ -7,7 +9,8 @@ fn generated(root: &Path) -> String {
     let config = cbindgen::Config::from_file(root.join("cbindgen.toml")).expect("cbindgen.toml can be read");
     let mut builder = cbindgen::Builder::new().with_config(config);
     // In the order in which a reader wants them.
-    for file in ["codes", "scheduler", "tasks", "budget", "nursery", "channel", "cancel_token", "select"] {
+    for file in ["codes", "scheduler", "tasks", "budget", "nursery", "supervisor", "channel", "cancel_token", "select"]
+    {
         builder = builder.with_src(root.join(format!("src/{file}.rs")));
     }
     let mut text = Vec::new();
@@ -50,7 +53,7 @@ fn the_header_is_what_the_sources_say() {
     let committed = fs::read_to_string(&path).unwrap_or_default();
     assert!(
         committed == generated,
-        "include/janus.h is not what the sources say; write it anew: BLESS=1 cargo test -p bursar-surface-capi --test header"
+        "include/janus.h is not what the sources say; write it anew: BLESS=1 cargo test -p bursar-surface-capi --test it header"
     );
 }
 
