@@ -15,6 +15,7 @@
 //! ```
 #[doc(inline)]
 pub use sched_tasks::{
-    FiberLocal, IllegalMove, NurseryEvent, NurseryState, OwnedNursery, OwnedTaskBuilder, Pauser, Spawner, Stop,
-    TaskBuilder, TaskId, TaskLabel, TaskState, ThreadTaskBuilder, Unblock, contain, current_task,
+    FiberLocal, IllegalMove, NurseryEvent, NurseryState, OpenNursery, OpenTask, OpenTaskBuilder, OwnedNursery,
+    OwnedTaskBuilder, Pauser, Spawner, Stop, TaskBuilder, TaskId, TaskLabel, TaskState, ThreadTaskBuilder, Unblock,
+    contain, current_task,
 };

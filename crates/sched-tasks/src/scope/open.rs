@@ -53,8 +53,7 @@ use crate::{
 /// While a task has one open, both halves of its [`join`](crate::join)s run one after the other.
 ///
 /// ```
-/// use bursar::channel;
-/// use sched_tasks::OpenNursery; // re-exported by the facade
+/// use bursar::{channel, task::OpenNursery};
 ///
 /// let (squares, results) = channel(4);
 /// let tasks = OpenNursery::open()?;
