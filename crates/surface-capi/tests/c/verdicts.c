@@ -131,7 +131,7 @@ int main(void)
     // Out of time.
     janus_nursery_config_t hasty = {.name = "hasty", .timeout_nanoseconds = MILLISECOND};
     nursery = janus_nursery_create_with(NULL, &hasty);
-    CHECK(janus_nursery_spawn(nursery, waits, NULL) != 0);
+    janus_nursery_spawn(nursery, waits, NULL); // or time is up before it
     IS(JANUS_CANCELLED, janus_nursery_await_all(nursery));
     SAYS("hasty");
     IS(JANUS_OK, janus_nursery_destroy(nursery));
