@@ -7,20 +7,25 @@
 //!
 //! # Why it holds
 //! `contain` catches panics, cancellations and refused budgets. What it throws itself, because too little stack is left to begin, is caught around it. To keep the text of an error takes stack, too: if there is
-//! too little, the text is lost, and the code is returned all the same.
+//! too little, it is noted that the last text is the one about that.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-use sched_tasks::{Reason, Stop, contain, fiber_local};
+use sched_tasks::{Reason, Stop, TaskId, contain, current_task, fiber_local};
 
 use crate::codes::{JANUS_CANCELLED, JANUS_OK, JANUS_PANICKED, JANUS_STACK_OVERFLOW, Refusal, text_of};
 
 fiber_local! {
     /// What went wrong last, in this task or on this thread.
     static LAST_ERROR: RefCell<String> = RefCell::new(String::new());
+}
+
+thread_local! {
+    /// The task of this thread whose last error came without room for its text. Of several the last; a task stays on its thread.
+    static TEXT_LOST: Cell<Option<TaskId>> = const { Cell::new(None) };
 }
 
 /// Runs `body`, whatever it does; `refused` makes the result of a code.
@@ -52,12 +57,23 @@ pub(crate) fn number<N: TryFrom<i64>>(body: impl FnOnce() -> Result<N, Refusal>)
 pub(crate) fn keep(refusal: Refusal) -> i64 {
     let Refusal { code, text } = refusal;
     let kept = catch_unwind(AssertUnwindSafe(|| LAST_ERROR.with(|last| *last.borrow_mut() = text)));
-    drop(kept); // without room for the text there is the code
+    match kept {
+        Ok(()) if TEXT_LOST.get().is_none() => {}
+        Ok(()) => TEXT_LOST.set(TEXT_LOST.get().filter(|lost| Some(*lost) != current_id())),
+        Err(_no_room) => TEXT_LOST.set(current_id()),
+    }
     code
+}
+
+fn current_id() -> Option<TaskId> {
+    current_task().map(|task| task.id)
 }
 
 /// Uses the text of the last error.
 pub(crate) fn with_last_error<R>(f: impl FnOnce(&str) -> R) -> R {
+    if TEXT_LOST.get().is_some_and(|lost| Some(lost) == current_id()) {
+        return f(NO_ROOM);
+    }
     LAST_ERROR.with(|last| f(&last.borrow()))
 }
 
@@ -86,8 +102,8 @@ fn refusal_of(stop: Stop) -> Refusal {
 
 #[cold]
 fn no_room() -> Refusal {
-    Refusal::new(
-        JANUS_STACK_OVERFLOW,
-        "too little of the task's stack is left for a call; return, or start it with a larger `stack_bytes`",
-    )
+    Refusal::new(JANUS_STACK_OVERFLOW, NO_ROOM)
 }
+
+const NO_ROOM: &str =
+    "too little of the task's stack was left for a call; return, or start it with a larger `stack_bytes`";
