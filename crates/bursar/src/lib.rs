@@ -447,7 +447,8 @@
 //!   a tree whose tasks never wait. To notify, to give back and to answer by `oneshot` counts, but never lets others in. A future built only of other people's futures that are always
 //!   ready, as `net::Async` may be, keeps its worker until one of ours comes along; so does a loop that only asks, as by [`Task::is_done`].
 //! - **No ready task starves**, as long as the other tasks of its worker come to an operation: a fiber that was woken runs after one turn of each that was ready before it, a task that yields goes to the back,
-//!   and every 61st choice of a worker is for what it puts off otherwise: its oldest unstarted task, the shared queues, low priority, and what others have not begun.
+//!   and every 61st choice of a worker is for what it puts off otherwise: its oldest unstarted task, the shared queues, low priority, and what others have not begun. Between groups with
+//!   [weights](NurseryOptions::weight) the weights decide how often.
 //! - **Nothing is lost to a cancellation.** A value is sent or stays with the sender's task, is received or stays in the channel; a connection was accepted or not.
 //! - **A destructor that panics hurts its own task**, where the runtime holds what is dropped: captures of a task that never ran, a future, a result that was not taken, values of a
 //!   [`fiber_local!`], what is left in a channel or a mailbox, a half of [`join`]. But one that stands on the stack of a task that is unwinding, cancelled or panicking, ends the

@@ -128,6 +128,26 @@ pub enum IslandError {
 
 impl fmt::Display for IslandError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(&mut Printable(f))
+    }
+}
+
+/// Writes text that commands no terminal, whatever names are in it.
+struct Printable<'a, 'b>(&'a mut fmt::Formatter<'b>);
+
+impl fmt::Write for Printable<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for part in text.split_inclusive(char::is_control) {
+            let plain = part.trim_end_matches(char::is_control);
+            self.0.write_str(plain)?;
+            part[plain.len()..].chars().try_for_each(|_| self.0.write_str("\u{fffd}"))?;
+        }
+        Ok(())
+    }
+}
+
+impl IslandError {
+    fn write(&self, f: &mut impl fmt::Write) -> fmt::Result {
         match self {
             Self::NotAdmitted(refused) => write!(f, "{refused}"),
             Self::NotIsolated { island, error } => write!(f, "{island} cannot have CPUs for itself: {error}"),

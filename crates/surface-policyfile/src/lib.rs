@@ -31,6 +31,7 @@ mod read;
 mod reference;
 mod spans;
 
+use std::fs;
 use std::path::Path;
 
 pub use reference::{reference, schema};
@@ -60,6 +61,11 @@ pub struct PolicyFile {
 /// # Errors
 /// Everything that is wrong with it on any machine, or why it cannot be read.
 pub fn load(path: &Path) -> Result<PolicyFile, Problems> {
+    // A pipe would keep a service waiting that reads its file again.
+    if fs::metadata(path).is_ok_and(|about| !about.is_file()) {
+        let help = "give the name of a regular file, such as examples/policy.toml";
+        return Err(Problems::of_file(&path.display().to_string(), "is not a regular file", help));
+    }
     let (bytes, _) = source::read(path, FILE_BYTES_MAX, "name a policy file, such as examples/policy.toml")?;
     parse_bytes(&path.display().to_string(), &bytes)
 }

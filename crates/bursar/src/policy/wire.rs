@@ -141,7 +141,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Message, Refusal> {
         return Err(garbled(format!("it is of version {}, and this program knows {VERSION}", line.v)));
     }
     if let Some(ErrorLine { message }) = line.error {
-        return Err(garbled(format!("the service answers: {message}")));
+        return Err(garbled(format!("the service answers: {}", message.escape_debug())));
     }
     let number = || line.number.ok_or_else(|| garbled("it has no `number`"));
     match line.event.as_deref() {
@@ -336,6 +336,10 @@ mod tests {
                 "no CPU 256",
             ),
             (r#"{"v":1,"error":{"kind":"busy","message":"32 clients"}}"#, "the service answers: 32 clients"),
+            (
+                r#"{"v":1,"error":{"kind":"x","message":"\u001b]0;x\u0007\n"}}"#,
+                r"the service answers: \u{1b}]0;x\u{7}\n",
+            ),
             (&long, "ä"),
             (&"[".repeat(100_000), ""),
         ] {

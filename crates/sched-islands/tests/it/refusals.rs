@@ -193,3 +193,9 @@ fn a_task_that_is_limited_takes_no_cpu_from_others() {
     assert!(refused(NurseryOptions::new().weight(3)).contains("has a share of CPU time"));
     assert!(refused(NurseryOptions::new().budget(Budget::ops(1000).spawns(1))).contains("has a budget"));
 }
+
+#[test]
+fn names_that_command_a_terminal_do_not_reach_it() {
+    let error = IslandError::TwoOfOneName { island: "a\u{1b}[2J".into(), task: "b\nc".into() };
+    assert_eq!(error.to_string(), "a\u{fffd}[2J has two tasks called b\u{fffd}c");
+}

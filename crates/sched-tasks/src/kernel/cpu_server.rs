@@ -47,6 +47,8 @@ pub(crate) struct CpuServer {
     around: Box<[Arc<CpuServer>]>,
     /// It had no time left, for which its nursery was cancelled: its tasks may unwind.
     is_over: AtomicBool,
+    /// It had no time left when it was asked last; only where its tasks go on with their weight.
+    is_demoted: AtomicBool,
     depletions: AtomicU64,
     nursery: OnceLock<Weak<NurseryCore>>,
     shared: &'static Shared,
@@ -96,6 +98,7 @@ impl CpuServer {
             throttle: Throttle::new(shared.workers.len()),
             around: around.iter().flat_map(|around| around.servers.iter().cloned()).collect(),
             is_over: AtomicBool::new(false),
+            is_demoted: AtomicBool::new(false),
             depletions: AtomicU64::new(0),
             nursery: OnceLock::new(),
             shared,
@@ -154,7 +157,11 @@ impl CpuServer {
         time.refills.wake(now);
     }
 
+    /// Its tasks had a worker. What they have by their weight alone, when nothing is left, is not taken from later periods.
     pub(crate) fn charge(&self, ran: Nanos) {
+        if self.is_demoted.load(Relaxed) {
+            return;
+        }
         self.time.lock().refills.charge(ran);
     }
 
@@ -168,10 +175,18 @@ impl CpuServer {
             (time.refills.available(now.max(time.woken)), time.refills.next_at())
         };
         if left > 0 {
+            if self.is_demoted.load(Relaxed) {
+                self.is_demoted.store(false, Relaxed);
+            }
             return Allowance::Run(left);
         }
         match self.context.overrun() {
-            Overrun::Demote => Allowance::Demoted,
+            Overrun::Demote => {
+                if !self.is_demoted.swap(true, Relaxed) {
+                    self.depletions.fetch_add(1, Relaxed);
+                }
+                Allowance::Demoted
+            }
             Overrun::Cancel => {
                 if !self.is_over.swap(true, Relaxed) {
                     self.depletions.fetch_add(1, Relaxed);

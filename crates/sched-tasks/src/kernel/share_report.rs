@@ -26,7 +26,7 @@ pub struct Share {
     pub cpu_time: Duration,
     /// The context that limits it: its own, or that of a group around it.
     pub context: Option<Context>,
-    /// How often that had no time left.
+    /// How often that had no time left: several times in a period if its time comes back in parts, as it was used.
     pub depletions: u64,
     /// Whether its tasks wait for time to come back.
     pub is_throttled: bool,

@@ -163,7 +163,7 @@ impl Shares {
 
     /// Promises a context its time on the workers, if they have it.
     pub(crate) fn admit(&self, name: &str, spec: ContextSpec) -> Result<Admitted, Arc<AdmitError>> {
-        self.admit_island(&Island::new(name).task("its tasks", spec))
+        self.admit_island(&Island::new(name).task("the context", spec))
     }
 
     /// The same for all that an island asks for, or nothing of it. A CPU there is a worker here.

@@ -54,6 +54,27 @@ fn a_context_that_is_demoted_goes_on_with_its_weight_when_nothing_is_left() {
 }
 
 #[test]
+fn a_context_that_is_demoted_has_its_time_again_in_every_period_and_counts_how_often_it_had_none_left() {
+    let runtime = Runtime::builder().workers(1).preempt_one_in(0).seeded(1).build().unwrap();
+    let context = Context::budget(2 * MS).period(10 * MS).on_overrun(Overrun::Demote);
+    let run = || {
+        nursery_with(with("demoted", context), |n| {
+            n.spawn(|| {
+                let begun = now();
+                while now() - begun < 100 * MS {
+                    yield_now();
+                }
+                runtime.shares()
+            })
+            .join()
+        })
+    };
+    let shares = runtime.run(run).unwrap().unwrap();
+    let depletions = shares.iter().map(|share| share.depletions).max().unwrap_or(0);
+    assert!((8..=11).contains(&depletions), "once in each of ten periods: {shares:?}");
+}
+
+#[test]
 fn a_context_that_may_not_overrun_cancels_its_nursery() {
     let runtime = Runtime::builder().workers(2).seeded(1).build().unwrap();
     let context = Context::budget(MS).period(100 * MS).on_overrun(Overrun::Cancel);

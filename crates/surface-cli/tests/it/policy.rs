@@ -158,6 +158,10 @@ fn programs_get_every_change_of_the_file_and_no_mistake_in_it() {
 
     fs::remove_file(site.path("policy.toml")).unwrap();
     service.until_it_says("cannot be read");
+    let made = std::process::Command::new("mkfifo").arg(site.path("policy.toml")).status();
+    assert!(made.unwrap().success());
+    service.until_it_says("is not a regular file"); // to read it would be to wait for a writer
+    fs::remove_file(site.path("policy.toml")).unwrap();
     fs::write(site.path("policy.toml"), format!("# again\n{}", weighing(302))).unwrap();
     until(LONG, "the problem is over", || status(&site)["problem"].is_null());
     assert_eq!(policy.epoch().number(), 3, "the same policy is the same epoch");
@@ -220,4 +224,6 @@ fn numbers_of_epochs_continue_where_they_are_told_to() {
     let service = serve(&site);
     assert!(service.said().contains("epoch 43: "), "{}", service.said());
     service.kill();
+    let said = complains(&site.bursar("policy serve policy.toml --socket policy.sock --after 9223372036854775807"), 2);
+    assert!(said.contains("is too large"), "{said}");
 }

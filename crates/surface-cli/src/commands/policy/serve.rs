@@ -6,7 +6,7 @@
 //! Only what passed the checks of a receiver is published: the service has a receiver of its own, and is its first program.
 
 use std::fs::DirBuilder;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixStream;
@@ -67,7 +67,10 @@ pub(super) fn run(options: &Options) -> Result<u8, Failure> {
     let signals = Signals::listen().map_err(broken)?;
     let mut service = Service {
         file: options.file.clone(),
-        counter: Counter::open(beside(&socket, ".epoch"), options.after).map_err(broken)?,
+        counter: Counter::open(beside(&socket, ".epoch"), options.after).map_err(|error| match error.kind() {
+            ErrorKind::InvalidInput => Failure::usage(error.to_string()),
+            _ => broken(error),
+        })?,
         receiver: Receiver::new(machine, Silence::default()),
         machine,
         began: Instant::now(),

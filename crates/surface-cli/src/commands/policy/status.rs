@@ -2,6 +2,8 @@
 //!
 //! Room: surface.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -48,7 +50,15 @@ fn gone(socket: &Path) -> String {
 fn ask(socket: &Path) -> Result<Option<PolicyLine>, Failure> {
     let client =
         Client::connect_at(socket, "the policy service").map_err(|error| Failure::broken(error.to_string()))?;
-    let Some(mut client) = client else { return Ok(None) };
+    let Some(mut client) = client else {
+        // A socket that is there and may not be used belongs to somebody else, and may well be served.
+        let is_barred = fs::metadata(socket).is_ok_and(|about| about.uid() != rustix::process::geteuid().as_raw());
+        if is_barred {
+            let owner = "belongs to another user; ask as that user, or name another socket with `--socket`";
+            return Err(Failure::broken(format!("{} {owner}", socket.display())));
+        }
+        return Ok(None);
+    };
     let answer = client.ask(Request::Ps { all: false, limit: None })?;
     match answer.policy {
         Some(line) => Ok(Some(line)),
