@@ -57,6 +57,17 @@ pub struct Printed<'a> {
 
 type Output = Arc<dyn Fn(&Printed<'_>) + Send + Sync>;
 
+/// What runs the code of a program. What it prints, what it spends and how it ends is the same in each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Engine {
+    /// Machine code, made when the program runs for the first time. The interpreter, if the crate was built without the feature `native`, for a processor that is not known, and for programs that are too large.
+    #[default]
+    Native,
+    /// Step by step: the reference.
+    Interpreter,
+}
+
 /// Where a program runs: what becomes of its output, and the limits that no budget has. One for each run: it adds up what the program spends.
 ///
 /// ```
@@ -85,6 +96,7 @@ struct Settings {
     memory_bytes: u64,
     yield_interval: Option<u32>,
     may_spawn: bool,
+    engine: Engine,
 }
 
 #[derive(Default)]
@@ -115,6 +127,7 @@ impl Host {
             memory_bytes: 64 << 20,
             yield_interval: None,
             may_spawn: false,
+            engine: Engine::default(),
         };
         Self { settings, state: Arc::default() }
     }
@@ -151,6 +164,11 @@ impl Host {
         self.with(|settings| settings.yield_interval = Some(operations.max(1)))
     }
 
+    /// What runs the code.
+    pub fn engine(self, engine: Engine) -> Self {
+        self.with(|settings| settings.engine = engine)
+    }
+
     /// What was spent by tasks that have ended.
     pub fn spent(&self) -> Spent {
         *self.state.spent.lock().unwrap_or_else(PoisonError::into_inner)
@@ -166,11 +184,15 @@ impl Host {
         self.settings.may_spawn
     }
 
+    pub(crate) fn wanted_engine(&self) -> Engine {
+        self.settings.engine
+    }
+
     pub(super) fn print(&self, line: &Printed<'_>) {
         (self.settings.output)(line);
     }
 
-    pub(super) fn stack_limit(&self) -> u64 {
+    pub(crate) fn stack_limit(&self) -> u64 {
         self.settings.stack_bytes
     }
 
