@@ -235,7 +235,7 @@ impl Program {
     }
 
     #[cfg(feature = "native")]
-    fn native(&self) -> Option<&Arc<Native>> {
+    pub(crate) fn native(&self) -> Option<&Arc<Native>> {
         self.shared.native.get_or_init(|| Native::compile(&self.shared.code, self.shared.settings)).as_ref()
     }
 
@@ -245,7 +245,7 @@ impl Program {
         if host.wanted_engine() == Engine::Native
             && let Some(native) = self.native()
         {
-            return Arc::new(NativeEngine::new(native.clone(), &self.shared.code, host.stack_limit()));
+            return Arc::new(NativeEngine::new(native.clone(), host.stack_limit()));
         }
         _ = host;
         Arc::new(Interpreter)
@@ -302,7 +302,7 @@ impl Program {
         let options = nursery.task().name(function);
         let options = if stack_bytes > 0 { options.stack_bytes(stack_bytes) } else { options };
         Ok(options.try_spawn(move || {
-            let value = run_task(&Arc::new(run), number, arguments)?;
+            let value = run_task(Arc::new(run), number, arguments)?;
             Ok(match result {
                 Type::I64 => Value::Int(value),
                 Type::Bool => Value::Bool(value != 0),

@@ -12,17 +12,17 @@ use sched_tasks::Nursery;
 
 use crate::ir::{Arithmetic, BlockId, Callee, Comparison, End, Inst, Op, Piece, Reg};
 use crate::task::{
-    Argument, Arrived, Channel, Execute, Failure, FaultKind, Handle, Spent, State, Stopped, call_bytes, nursery,
+    Argument, Arrived, Channel, Ended, Execute, Failure, FaultKind, Handle, State, Stopped, call_bytes, nursery,
 };
 
 /// The engine.
 pub(crate) struct Interpreter;
 
 impl Execute for Interpreter {
-    fn run(&self, state: State, function: usize, arguments: Vec<Argument>) -> (Result<i64, Stopped>, Spent) {
+    fn run(&self, state: State, function: usize, arguments: Vec<Argument>) -> Ended {
         let mut machine = Machine { state, frames: Vec::new(), registers: Vec::new(), stack_left: 0 };
-        let ended = machine.task(function, arguments);
-        (ended, machine.state.spending.spent)
+        let result = machine.task(function, arguments);
+        Ended { result, spent: machine.state.spending.spent }
     }
 
     fn stack_bytes(&self, _: usize) -> usize {
@@ -265,7 +265,7 @@ impl Machine {
         let arguments = arguments.collect();
         let is_awaited = self.state.run.code.is_awaited(function, to.0);
         let handle = self.state.create_task(nursery, callee.function.0 as usize, arguments, is_awaited)?;
-        self.set(to, Slot::Task(Rc::new(handle)));
+        self.set(to, handle.map_or(Slot::Empty, |handle| Slot::Task(Rc::new(handle))));
         Ok(())
     }
 

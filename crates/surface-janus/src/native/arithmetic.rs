@@ -9,7 +9,7 @@
 //! A divisor 0, and the smallest number by -1, are sorted out before.
 //!
 //! # Why it looks as it does
-//! With a constant an overflow shows in the order of operand and result: one comparison. Numbers that fit into 32 bits are divided as such on x86-64, where a division of 64 bits
+//! What is below something else can be one more: so loops count without a look. With a constant an overflow shows in the order of operand and result: one comparison. Numbers that fit into 32 bits are divided as such on x86-64, where a division of 64 bits
 //! takes several times as long on most processors; compilers of other languages do the same.
 
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -33,8 +33,11 @@ impl Translator<'_, '_, '_> {
 
     pub(super) fn arithmetic(&mut self, operator: Arithmetic, to: Reg, a: Reg, b: Reg) {
         let (known_a, known_b) = (self.constants.get(&a).copied(), self.constants.get(&b).copied());
+        let a_reg = a;
         let (a, b) = (self.get(a), self.get(b));
+        let below = known_b == Some(1) && self.is_below_another(a_reg);
         let value = match (operator, known_a, known_b) {
+            (Arithmetic::Add, ..) if below => self.build.ins().iadd_imm_s(a, 1),
             (Arithmetic::Add, _, Some(known)) => self.add_constant(a, known),
             (Arithmetic::Add, Some(known), _) => self.add_constant(b, known),
             (Arithmetic::Sub, _, Some(known)) => self.subtract_constant(a, known),

@@ -16,12 +16,14 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::thread;
 
+use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::inline::{Inline, InlineCommand};
 use cranelift_codegen::ir as clif;
+use cranelift_codegen::isa::TargetIsa;
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::FunctionBuilderContext;
 use cranelift_jit::{ArenaMemoryProvider, JITBuilder, JITModule};
-use cranelift_module::{FuncId, Module, default_libcall_names};
+use cranelift_module::{FuncId, Module, ModuleReloc, default_libcall_names};
 
 use super::helpers::{Help, Site};
 use super::nurseries;
@@ -77,10 +79,12 @@ pub(crate) struct Native {
 
 /// The stack of the thread that compiles.
 const COMPILER_STACK_BYTES: usize = 16 << 20;
+/// A thread more is worth it for so many functions.
+const FUNCTIONS_A_THREAD: usize = 64;
 /// Addresses for code: what is not used is never taken. It bounds how far calls go, which have 31 bits for that.
-const CODE_BYTES: usize = 512 << 20;
-/// Instructions of CLIF, in a function that is inlined.
-const INLINED_MAX: usize = 90;
+const CODE_BYTES: usize = 256 << 20;
+/// Instructions of CLIF outside cold blocks, in a function that is inlined.
+const INLINED_MAX: usize = 80;
 /// How many instructions a function may get by inlining.
 const GROWTH_MAX: usize = 1_500;
 
@@ -131,6 +135,7 @@ enum Part {
     Body,
     Entry,
     Inside,
+    Cold,
 }
 
 impl Part {
@@ -140,6 +145,7 @@ impl Part {
             Part::Body => ", the body",
             Part::Entry => ", as a task",
             Part::Inside => ", inside a nursery",
+            Part::Cold => "",
         }
     }
 }
@@ -172,6 +178,10 @@ fn translate(module: &mut JITModule, unit: &Unit, code: &Code, settings: Setting
     let mut made = Vec::new();
     let mut reused = FunctionBuilderContext::new();
     let mut context = Context { module, unit, program, settings, sites: &mut sites };
+    for (help, id) in &unit.cold {
+        let function = nurseries::cold(&mut context, &mut reused, *help, *id);
+        made.push(Made { id: *id, number: 0, part: Part::Cold, function });
+    }
     for (number, parts) in unit.parts.iter().enumerate() {
         let mut add = |id, part, function| made.push(Made { id, number, part, function });
         add(parts.call, Part::Call, nurseries::call(&mut context, &mut reused, number));
@@ -191,27 +201,19 @@ fn compile(code: Arc<Code>, settings: Settings) -> Result<Native, Box<dyn std::e
     let mut module = module()?;
     let unit = Unit::declare(&mut module, program)?;
     let (made, sites) = translate(&mut module, &unit, &code, settings);
-    let small = small(&made);
     let mut frames = vec![Frames::default(); program.functions.len()];
-    let mut context = module.make_context();
-    for Made { id, number, part, function } in made {
-        context.func = function;
-        if part != Part::Inside {
-            context.inline(Inliner { small: &small, left: GROWTH_MAX })?;
-        }
-        module.define_function(id, &mut context)?;
-        let bytes = frame_bytes(&context)?;
+    for Finished { id, number, part, code, alignment, relocations, frame_bytes } in finish(module.isa(), made)? {
+        module.define_function_bytes(id, alignment, &code, &relocations)?;
         match part {
-            Part::Call => frames[number].call += bytes,
+            Part::Call => frames[number].call += frame_bytes,
             Part::Body => {
-                frames[number].call += bytes;
-                frames[number].inside += bytes;
+                frames[number].call += frame_bytes;
+                frames[number].inside += frame_bytes;
             }
-            Part::Inside => frames[number].inside += bytes,
-            // One for each task; what is kept below has room for it.
-            Part::Entry => {}
+            Part::Inside => frames[number].inside += frame_bytes,
+            // One for each task at a time; what is kept below has room for it.
+            Part::Entry | Part::Cold => {}
         }
-        module.clear_context(&mut context);
     }
     module.finalize_definitions()?;
     let entries: Vec<_> = unit.parts.iter().map(|parts| parts.entry).collect();
@@ -221,11 +223,60 @@ fn compile(code: Arc<Code>, settings: Settings) -> Result<Native, Box<dyn std::e
     Ok(Native { code, sites, entries, insides, stack, _memory: memory })
 }
 
-/// What a frame takes of the stack, with the return address.
-fn frame_bytes(context: &cranelift_codegen::Context) -> Result<u64, Box<dyn std::error::Error>> {
-    let layout = context.compiled_code().and_then(|code| code.buffer.frame_layout());
-    let layout = layout.ok_or("Cranelift does not say how large a frame is")?;
-    Ok(u64::from(layout.frame_to_fp_offset) + 16)
+/// Machine code of a function, before it is put into memory.
+struct Finished {
+    id: FuncId,
+    number: usize,
+    part: Part,
+    code: Vec<u8>,
+    alignment: u64,
+    relocations: Vec<ModuleReloc>,
+    frame_bytes: u64,
+}
+
+/// Makes machine code of functions, on several threads if there are many.
+fn finish(isa: &dyn TargetIsa, made: Vec<Made>) -> Result<Vec<Finished>, String> {
+    let small = small(&made);
+    let most = thread::available_parallelism().map_or(1, usize::from);
+    let threads = most.min(made.len().div_ceil(FUNCTIONS_A_THREAD)).max(1);
+    let mut shares: Vec<Vec<Made>> = (0..threads).map(|_| Vec::new()).collect();
+    made.into_iter().enumerate().for_each(|(at, made)| shares[at % threads].push(made));
+    let finish_share = |share: Vec<Made>| {
+        let mut context = cranelift_codegen::Context::new();
+        share.into_iter().map(|made| finish_one(isa, &mut context, made, &small)).collect::<Result<Vec<_>, _>>()
+    };
+    let own = shares.swap_remove(0);
+    thread::scope(|scope| {
+        let compiler = || thread::Builder::new().name("janus-compiler".into()).stack_size(COMPILER_STACK_BYTES);
+        let others = shares.into_iter().map(|share| compiler().spawn_scoped(scope, || finish_share(share)));
+        let others: Vec<_> = others.collect::<Result<_, _>>().map_err(|error| error.to_string())?;
+        let mut finished = finish_share(own)?;
+        for other in others {
+            finished.extend(other.join().map_err(|_| "Cranelift panicked")??);
+        }
+        Ok(finished)
+    })
+}
+
+fn finish_one(
+    isa: &dyn TargetIsa,
+    context: &mut cranelift_codegen::Context,
+    Made { id, number, part, function }: Made,
+    small: &HashMap<u32, clif::Function>,
+) -> Result<Finished, String> {
+    context.clear();
+    context.func = function;
+    if matches!(part, Part::Call | Part::Body) {
+        context.inline(Inliner { small, left: GROWTH_MAX }).map_err(|error| error.to_string())?;
+    }
+    let compiled = context.compile(isa, &mut ControlPlane::default()).map_err(|error| error.inner.to_string())?;
+    let (code, alignment) = (compiled.code_buffer().to_vec(), u64::from(compiled.buffer.alignment));
+    // With the return address, and where the frame pointer is kept.
+    let layout = compiled.buffer.frame_layout().ok_or("Cranelift does not say how large a frame is")?;
+    let frame_bytes = u64::from(layout.frame_to_fp_offset) + 16;
+    let relocations = compiled.buffer.relocs().to_vec();
+    let relocations = relocations.iter().map(|reloc| ModuleReloc::from_mach_reloc(reloc, &context.func, id)).collect();
+    Ok(Finished { id, number, part, code, alignment, relocations, frame_bytes })
 }
 
 /// Functions that are inlined where they are called: small ones without nurseries.
@@ -233,10 +284,16 @@ fn small(made: &[Made]) -> HashMap<u32, clif::Function> {
     let bodies: Vec<usize> = made.iter().filter(|made| made.part == Part::Body).map(|made| made.number).collect();
     let is_small = |made: &&Made| {
         made.part == Part::Call
-            && made.function.dfg.num_insts() <= INLINED_MAX
+            && hot_instructions(&made.function) <= INLINED_MAX
             && bodies.binary_search(&made.number).is_err()
     };
     made.iter().filter(is_small).map(|made| (made.id.as_u32(), made.function.clone())).collect()
+}
+
+/// Instructions outside cold blocks.
+fn hot_instructions(function: &clif::Function) -> usize {
+    let hot = function.layout.blocks().filter(|block| !function.layout.is_cold(*block));
+    hot.map(|block| function.layout.block_insts(block).count()).sum()
 }
 
 /// Inlines small functions, one level deep: a recursion as well.
@@ -278,7 +335,10 @@ pub(crate) fn clif(code: &Code) -> Option<String> {
     }
     let (made, _) = translate(&mut module, &unit, code, Settings::default());
     for Made { number, part, function, .. } in &made {
-        _ = write!(text, "\n; @{}{}\n{function}", code.names[*number], part.name());
+        match part {
+            Part::Cold => _ = write!(text, "\n; a helper that keeps all registers\n{function}"),
+            _ => _ = write!(text, "\n; @{}{}\n{function}", code.names[*number], part.name()),
+        }
     }
     drop(Memory::of(module));
     Some(text)

@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 use super::compile::Native;
 use super::raw::{ABORTED, Entry, FAILED, OpenNurseries, Shim, shim};
-use crate::ir::{Callee, Inst, Op};
-use crate::task::{Argument, Arrived, Channel, Failure, FaultKind, Handle, Spent, State, Stopped, nursery};
+use crate::ir::{Callee, Inst, Op, Type};
+use crate::task::{Argument, Arrived, Channel, Ended, Failure, FaultKind, Handle, State, Stopped, nursery};
 
 /// A task that runs machine code. Code knows where the first fields are.
 #[repr(C)]
@@ -26,6 +26,8 @@ pub(super) struct Task {
     left: i64,
     /// What a helper returns besides its status.
     out: [i64; 2],
+    /// What a helper returned that is called from a cold block.
+    status: i64,
     pub(super) thrown: Option<Box<dyn Any + Send>>,
     state: State,
     native: Arc<Native>,
@@ -36,6 +38,7 @@ pub(super) struct Task {
 }
 
 pub(super) const LEFT_OFFSET: i32 = std::mem::offset_of!(Task, left) as i32;
+pub(super) const STATUS_OFFSET: i32 = std::mem::offset_of!(Task, status) as i32;
 pub(super) const OUT_OFFSETS: [i32; 2] =
     [std::mem::offset_of!(Task, out) as i32, std::mem::offset_of!(Task, out) as i32 + 8];
 
@@ -68,10 +71,11 @@ impl Task {
         state: State,
         function: usize,
         arguments: Vec<Argument>,
-    ) -> (Result<i64, Stopped>, Spent) {
+    ) -> Ended {
         let mut task = Task {
             left: 0,
             out: [0; 2],
+            status: 0,
             thrown: None,
             state,
             native: native.clone(),
@@ -79,8 +83,8 @@ impl Task {
             values: Vec::new(),
             nurseries: OpenNurseries::default(),
         };
-        let ended = task.task(entry, function, arguments);
-        (ended, task.state.spending.spent)
+        let result = task.task(entry, function, arguments);
+        Ended { result, spent: task.state.spending.spent }
     }
 
     fn task(&mut self, entry: Entry, function: usize, arguments: Vec<Argument>) -> Result<i64, Stopped> {
@@ -133,36 +137,29 @@ impl Task {
 
     fn fail(&mut self, site: i64, failure: Failure) {
         let Site { function, is_failing, .. } = self.native.sites[site as usize];
-        let native = self.native.clone();
-        self.state.fail(failure, function as usize, native.instruction(site).line, is_failing);
+        self.state.fail(failure, function as usize, self.native.instruction(site).line, is_failing);
     }
 
     fn channel(&self, handle: i64) -> Arc<Channel> {
-        match &self.handles[handle as usize] {
-            Slot::Channel(channel) => channel.clone(),
-            Slot::Empty | Slot::Task(_) => unreachable!("the verifier knows that it is a channel, and was written"),
-        }
+        channel(&self.handles, handle)
     }
 
     fn create(&mut self, site: i64, to: i64) -> Result<i64, Failure> {
-        let native = self.native.clone();
+        let Task { native, state, nurseries, handles, values, .. } = self;
         let Inst { op: Op::TaskCreate(register, Callee { function, .. }), .. } = native.instruction(site) else {
             unreachable!("code says which instruction it is at")
         };
         let (caller, function) = (native.sites[site as usize].function as usize, function.0 as usize);
         let types = &native.code.function(function).registers;
-        let mut values = std::mem::take(&mut self.values);
         let arguments = values.drain(..).zip(types).map(|(value, ty)| match ty {
-            crate::ir::Type::Chan => Argument::Channel(self.channel(value)),
+            Type::Chan => Argument::Channel(channel(handles, value)),
             _ => Argument::Int(value),
         });
         let arguments = arguments.collect();
-        self.values = values;
         let is_awaited = native.code.is_awaited(caller, register.0);
-        let state = &mut self.state;
-        let created = self.nurseries.innermost(|nursery| state.create_task(nursery, function, arguments, is_awaited));
+        let created = nurseries.innermost(|nursery| state.create_task(nursery, function, arguments, is_awaited));
         let handle = created.expect("the verifier knows that a nursery is open")?;
-        self.handles[to as usize] = Slot::Task(Rc::new(handle));
+        self.handles[to as usize] = handle.map_or(Slot::Empty, |handle| Slot::Task(Rc::new(handle)));
         Ok(0)
     }
 
@@ -190,6 +187,13 @@ impl Task {
                 Ok(point + 1)
             }
         }
+    }
+}
+
+fn channel(handles: &[Slot], handle: i64) -> Arc<Channel> {
+    match &handles[handle as usize] {
+        Slot::Channel(channel) => channel.clone(),
+        Slot::Empty | Slot::Task(_) => unreachable!("the verifier knows that it is a channel, and was written"),
     }
 }
 
@@ -288,12 +292,13 @@ helpers! {
         Ok(0)
     };
     Print(pays) = |task, site, _, _| {
-        let native = task.native.clone();
+        let Task { native, state, values, .. } = task;
         let Inst { op: Op::Print(pieces), line } = native.instruction(site) else {
             unreachable!("code says which instruction it is at")
         };
-        let values = std::mem::take(&mut task.values);
-        task.state.print(native.sites[site as usize].function as usize, pieces, &values, *line)?;
+        let printed = state.print(native.sites[site as usize].function as usize, pieces, values, *line);
+        values.clear();
+        printed?;
         Ok(0)
     };
     /// The frame, and the point inside. Returns the point behind the end.

@@ -5,7 +5,10 @@
 //! | file | one idea |
 //! |---|---|
 //! | `unit` | which functions machine code has for each function of the program, and how they are called |
-//! | `translate` | QTJIR to CLIF: blocks, budgets, failing, calls |
+//! | `translate` | QTJIR to CLIF: blocks, and where they go |
+//! | `instructions` | what each instruction becomes |
+//! | `failing` | helpers, checks and calls, and what happens when they fail |
+//! | `constants` | which registers have known values where a block begins |
 //! | `arithmetic` | operators that fail instead of wrapping |
 //! | `nurseries` | functions that open nurseries: their registers in memory, and a way to enter in between |
 //! | `compile` | CLIF to machine code, within limits; what is inlined |
@@ -39,9 +42,12 @@
 
 mod arithmetic;
 mod compile;
+mod constants;
 #[cfg(test)]
 mod differential;
+mod failing;
 mod helpers;
+mod instructions;
 mod nurseries;
 #[allow(unsafe_code)]
 mod raw;
@@ -57,38 +63,40 @@ pub(crate) use compile::{Native, Settings, clif};
 
 use self::helpers::Task;
 use crate::interp::Interpreter;
-use crate::task::{Argument, Code, Execute, Spent, State, Stopped};
+use crate::task::{Argument, Ended, Execute, State};
 
 /// The engine.
 pub(crate) struct NativeEngine {
     native: Arc<Native>,
-    /// What each function needs, on a host with this limit; 0 if the usual stack is enough.
-    stack_bytes: Box<[usize]>,
+    /// What the host allows for calls.
+    stack_limit: u64,
 }
 
 /// A stack of the usual size has so much room at least. What needs more asks for it.
 const USUAL_BYTES: usize = 192 << 10;
 
 impl NativeEngine {
-    pub(crate) fn new(native: Arc<Native>, code: &Code, stack_limit: u64) -> Self {
-        let functions = &code.program.module().functions;
-        let stack_bytes = (0..functions.len()).map(|function| native.stack.bytes(function, stack_limit)).collect();
-        Self { native, stack_bytes }
+    pub(crate) fn new(native: Arc<Native>, stack_limit: u64) -> Self {
+        Self { native, stack_limit }
+    }
+
+    /// How much stack a task of the function needs.
+    fn needs(&self, function: usize) -> usize {
+        self.native.stack.bytes(function, self.stack_limit)
     }
 }
 
 impl Execute for NativeEngine {
-    fn run(&self, state: State, function: usize, arguments: Vec<Argument>) -> (Result<i64, Stopped>, Spent) {
-        let entry = self.native.entries[function];
-        let has_room = mech_fiber::remaining_bytes().is_some_and(|bytes| bytes >= self.stack_bytes[function]);
-        match entry {
+    fn run(&self, state: State, function: usize, arguments: Vec<Argument>) -> Ended {
+        let has_room = mech_fiber::remaining_bytes().is_some_and(|bytes| bytes >= self.needs(function));
+        match self.native.entries[function] {
             Some(entry) if has_room => Task::run(&self.native, entry, state, function, arguments),
             _ => Interpreter.run(state, function, arguments),
         }
     }
 
     fn stack_bytes(&self, function: usize) -> usize {
-        match self.stack_bytes[function] {
+        match self.needs(function) {
             needed if needed <= USUAL_BYTES => 0,
             // It is interpreted.
             needed if needed > stack::BYTES_MAX => 0,

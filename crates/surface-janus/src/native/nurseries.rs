@@ -23,7 +23,7 @@ use cranelift_codegen::ir::{
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_module::{FuncId, Module};
 
-use super::helpers::{Help, LEFT_OFFSET, OUT_OFFSETS};
+use super::helpers::{Help, LEFT_OFFSET, OUT_OFFSETS, STATUS_OFFSET};
 use super::raw::{ABORTED, FAILED};
 use super::translate::{Context, Layout, Place, Translator};
 use super::unit::LEFT_ABORTED;
@@ -177,6 +177,26 @@ pub(super) fn inside(
     // The end of a nursery has written what is left.
     let exit = build.inst_results(call)[0];
     build.ins().return_(&[exit]);
+    build.finalize(context.module.isa().frontend_config());
+    made
+}
+
+/// Calls a helper, and keeps all registers but those of its own.
+pub(super) fn cold(
+    context: &mut Context<'_>,
+    reused: &mut FunctionBuilderContext,
+    help: Help,
+    id: FuncId,
+) -> clif::Function {
+    let mut made = start(context, id);
+    let mut build = FunctionBuilder::new(&mut made, reused);
+    let values = first_block(&mut build);
+    let [task, site, value] = values[..] else { unreachable!("a cold helper takes three values") };
+    let called = context.module.declare_func_in_func(context.unit.helpers[help as usize], build.func);
+    let call = build.ins().call(called, &[task, site, value, value]);
+    let status = build.inst_results(call)[0];
+    build.ins().store(MemFlagsData::trusted(), status, task, STATUS_OFFSET);
+    build.ins().return_(&[]);
     build.finalize(context.module.isa().frontend_config());
     made
 }

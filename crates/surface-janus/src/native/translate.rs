@@ -11,14 +11,11 @@
 //! | what can be seen | a call of a helper |
 //! | what fails | a branch to a cold block, which goes on at the `on_error` of the block, or returns |
 //!
-//! # Invariants
-//! 1. The variable `left` has what may be owed more before a check is due, as [`Spending::left`](crate::task::Spending) would say it.
-//! 2. At the `on_error` of a block the error of the function is pending.
+//! # Invariant
+//! A block of CLIF is translated from one block of QTJIR, and does what that says: its instructions in their order, and then its end.
 //!
-//! # Why they hold
-//! 1. It is passed to functions and returned by them; written for helpers that pay, and read after them.
-//! 2. Helpers add an error before they return `FAILED`, and what code finds itself it tells a helper. A call that failed has left its error. If the function was failing before, that is
-//!    known here, and the helper keeps the first error.
+//! # Why it holds
+//! One block is translated after the other. What is put behind a jump from its target (`jump`) is done there as it would be here.
 
 use std::collections::HashMap;
 
@@ -30,12 +27,12 @@ use cranelift_jit::JITModule;
 use cranelift_module::{FuncId, Module};
 
 use super::compile::{Bug, Settings};
-use super::helpers::{Help, LEFT_OFFSET, OUT_OFFSETS, STACK, Site};
+use super::constants::{Known, known};
+use super::helpers::{Help, LEFT_OFFSET, Site};
 use super::nurseries::Points;
 use super::raw::ABORTED;
 use super::unit::{LEFT_ABORTED, LEFT_FAILED, Unit};
-use crate::ir::{self, BlockId, Callee, Comparison, End, Function, Op, Piece, Reg, successors};
-use crate::task::call_bytes;
+use crate::ir::{self, BlockId, Comparison, End, Function, Op, Reg, successors, writes};
 
 /// Where a register is.
 #[derive(Clone, Copy)]
@@ -60,8 +57,8 @@ pub(super) struct Translator<'a, 'b, 'c> {
     pub(super) build: FunctionBuilder<'b>,
     pub(super) context: &'c mut Context<'a>,
     pub(super) function: &'c Function,
-    number: usize,
-    functions: HashMap<FuncId, FuncRef>,
+    pub(super) number: usize,
+    pub(super) functions: HashMap<FuncId, FuncRef>,
     /// The task.
     pub(super) task: Value,
     /// What is left of the stack that the host allows.
@@ -72,27 +69,31 @@ pub(super) struct Translator<'a, 'b, 'c> {
     pub(super) places: Vec<Place>,
     /// The begin of each block that is reached.
     pub(super) blocks: Vec<Option<Block>>,
-    is_failing: Vec<bool>,
+    pub(super) is_failing: Vec<bool>,
+    /// What is known where each block begins.
+    known: Vec<Known>,
+    /// The block that a block is reached from, if there is one such alone.
+    only_from: Vec<Option<usize>>,
     pub(super) points: Option<Points>,
     /// Ends the function with its error.
-    raise: Block,
+    pub(super) raise: Block,
     /// Ends the function because of a panic.
-    abort: Block,
+    pub(super) abort: Block,
     // Of the block that is translated:
     pub(super) at: (usize, usize),
     /// Registers whose values are known.
-    pub(super) constants: HashMap<Reg, i64>,
+    pub(super) constants: Known,
     /// Where a status goes that says that something failed.
-    failed: Option<Block>,
+    pub(super) failed: Option<Block>,
     /// Where errors of a kind and a line are told.
-    faults: Vec<(Fault, Block)>,
+    pub(super) faults: Vec<(Fault, Block)>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-struct Fault {
-    kind: i64,
-    line: u32,
-    site: i64,
+pub(super) struct Fault {
+    pub(super) kind: i64,
+    pub(super) line: u32,
+    pub(super) site: i64,
 }
 
 /// What a function needs of handles, and where its registers are.
@@ -138,6 +139,20 @@ fn failing(function: &Function) -> Vec<Option<bool>> {
     failing
 }
 
+/// The only way to each block that has only one.
+fn only_from(function: &Function) -> Vec<Option<usize>> {
+    let mut from = vec![None; function.blocks.len()];
+    let mut ways = vec![0; function.blocks.len()];
+    ways[0] = 1; // from the caller
+    for block in 0..function.blocks.len() {
+        for to in successors(function, block) {
+            ways[to.0 as usize] += 1;
+            from[to.0 as usize] = Some(block);
+        }
+    }
+    from.into_iter().zip(ways).map(|(from, ways)| from.filter(|_| ways == 1)).collect()
+}
+
 impl<'a, 'b, 'c> Translator<'a, 'b, 'c> {
     /// Of a function whose `entry` has these parameters; it is the current block.
     pub(super) fn new(
@@ -175,7 +190,9 @@ impl<'a, 'b, 'c> Translator<'a, 'b, 'c> {
             raise,
             abort,
             at: (0, 0),
-            constants: HashMap::new(),
+            known: known(function),
+            only_from: only_from(function),
+            constants: Known::new(),
             failed: None,
             faults: Vec::new(),
         }
@@ -206,7 +223,7 @@ impl<'a, 'b, 'c> Translator<'a, 'b, 'c> {
 
     fn block(&mut self, number: usize, begin: Block) {
         let block = &self.function.blocks[number];
-        self.constants.clear();
+        self.constants = std::mem::take(&mut self.known[number]);
         (self.failed, self.faults) = (None, Vec::new());
         self.build.switch_to_block(begin);
         for (at, inst) in block.code.iter().enumerate() {
@@ -215,15 +232,8 @@ impl<'a, 'b, 'c> Translator<'a, 'b, 'c> {
         }
         self.at = (number, block.code.len());
         match block.end {
-            End::Jump(to) => {
-                let to = self.begin(to);
-                self.build.ins().jump(to, &[]);
-            }
-            End::Branch(on, then, otherwise) => {
-                let on = self.get(on);
-                let (then, otherwise) = (self.begin(then), self.begin(otherwise));
-                self.build.ins().brif(on, then, &[], otherwise, &[]);
-            }
+            End::Jump(to) => self.jump(to),
+            End::Branch(on, then, otherwise) => self.branch(on, then, otherwise),
             End::Return(value) => {
                 let value = match value {
                     Some(value) => self.get(value),
@@ -255,9 +265,57 @@ impl<'a, 'b, 'c> Translator<'a, 'b, 'c> {
         }
     }
 
+    /// Goes to a block. What only counts, and then branches, is done here: at the end of a loop it is known then which way that goes, or a comparison and the branch are one.
+    fn jump(&mut self, to: BlockId) {
+        let block = &self.function.blocks[to.0 as usize];
+        match block.end {
+            End::Branch(on, then, otherwise) if block.code.is_empty() => return self.branch(on, then, otherwise),
+            End::Jump(BlockId(next)) if self.only_counts(to) && self.only_branches(next) => {
+                let from = self.at;
+                for (at, inst) in block.code.iter().enumerate() {
+                    self.at = (to.0 as usize, at);
+                    self.op(&inst.op);
+                }
+                self.at = from;
+                return self.jump(BlockId(next));
+            }
+            _ => {}
+        }
+        let to = self.begin(to);
+        self.build.ins().jump(to, &[]);
+    }
+
+    fn branch(&mut self, on: Reg, then: BlockId, otherwise: BlockId) {
+        let (to_then, to_otherwise) = (self.begin(then), self.begin(otherwise));
+        match self.constants.get(&on) {
+            Some(0) => _ = self.build.ins().jump(to_otherwise, &[]),
+            Some(_) => _ = self.build.ins().jump(to_then, &[]),
+            None => {
+                let on = self.get(on);
+                self.build.ins().brif(on, to_then, &[], to_otherwise, &[]);
+            }
+        }
+    }
+
+    /// Whether a block does nothing but pay, and fails like the current one.
+    fn only_counts(&self, BlockId(block): BlockId) -> bool {
+        let (block, here) = (block as usize, self.at.0);
+        let (body, current) = (&self.function.blocks[block], &self.function.blocks[here]);
+        let counts = body.code.iter().all(|inst| matches!(inst.op, Op::BudgetDecrement(_) | Op::BudgetCheck));
+        counts
+            && body.code.len() <= 2
+            && body.on_error == current.on_error
+            && self.is_failing[block] == self.is_failing[here]
+    }
+
+    fn only_branches(&self, block: u32) -> bool {
+        let block = &self.function.blocks[block as usize];
+        block.code.is_empty() && matches!(block.end, End::Branch(..))
+    }
+
     // ---- values ----
 
-    fn begin(&self, block: BlockId) -> Block {
+    pub(super) fn begin(&self, block: BlockId) -> Block {
         self.blocks[block.0 as usize].expect("what a reached block leads to is reached")
     }
 
@@ -267,6 +325,9 @@ impl<'a, 'b, 'c> Translator<'a, 'b, 'c> {
 
     /// What a register has: its value, or the number of its handle.
     pub(super) fn get(&mut self, reg: Reg) -> Value {
+        if let Some(value) = self.constants.get(&reg) {
+            return self.constant(*value);
+        }
         match self.places[reg.0 as usize] {
             Place::Variable(variable) => self.build.use_var(variable),
             Place::Handle(number) => {
@@ -285,329 +346,28 @@ impl<'a, 'b, 'c> Translator<'a, 'b, 'c> {
     }
 
     /// A field of the task.
-    fn load(&mut self, offset: i32) -> Value {
+    pub(super) fn load(&mut self, offset: i32) -> Value {
         self.build.ins().load(I64, MemFlagsData::trusted(), self.task, offset)
     }
 
-    fn store(&mut self, offset: i32, value: Value) {
+    pub(super) fn store(&mut self, offset: i32, value: Value) {
         self.build.ins().store(MemFlagsData::trusted(), value, self.task, offset);
     }
 
-    // ---- helpers ----
-
-    /// Where the instruction stands that is translated.
-    fn site(&mut self) -> i64 {
+    /// Whether a register is below another here, so that it can be one more: the way here was a branch on that, and nothing has written it since.
+    pub(super) fn is_below_another(&self, reg: Reg) -> bool {
         let (block, at) = self.at;
-        let is_failing = self.is_failing[block];
-        let site = Site { function: self.number as u32, block: block as u32, at: at as u32, is_failing };
-        self.context.sites.push(site);
-        (self.context.sites.len() - 1) as i64
-    }
-
-    fn function(&mut self, id: FuncId) -> FuncRef {
-        let (module, build) = (&mut self.context.module, &mut self.build);
-        *self.functions.entry(id).or_insert_with(|| module.declare_func_in_func(id, build.func))
-    }
-
-    /// Calls a helper that does not pay. Returns its status.
-    pub(super) fn help(&mut self, help: Help, site: i64, a: Value, b: Value) -> Value {
-        let helper = self.function(self.context.unit.helpers[help as usize]);
-        let site = self.constant(site);
-        let call = self.build.ins().call(helper, &[self.task, site, a, b]);
-        self.build.inst_results(call)[0]
-    }
-
-    /// The same, where it cannot fail.
-    pub(super) fn help_surely(&mut self, help: Help, a: Value, b: Value) -> Value {
-        self.help(help, 0, a, b)
-    }
-
-    /// Calls a helper that can fail, and goes on if it does not. Returns its status.
-    pub(super) fn try_help(&mut self, help: Help, a: Value, b: Value) -> Value {
-        let site = self.site();
-        if help.pays() {
-            let left = self.build.use_var(self.left);
-            if !self.is_planted(Bug::OwesUnsaid) || help != Help::Print {
-                self.store(LEFT_OFFSET, left);
-            }
+        let Some(from) = self.only_from[block] else { return false };
+        let before = &self.function.blocks[from];
+        let End::Branch(on, BlockId(then), _) = before.end else { return false };
+        let compared =
+            before.code.iter().rev().find(|inst| !matches!(inst.op, Op::BudgetDecrement(_) | Op::BudgetCheck));
+        let is_below = matches!(compared, Some(inst) if matches!(inst.op, Op::Compare(Comparison::Lt, to, a, _) if to == on && a == reg));
+        let mut is_written = false;
+        for inst in &self.function.blocks[block].code[..at] {
+            writes(&inst.op, |written| is_written |= written == reg);
         }
-        let status = self.help(help, site, a, b);
-        if help.pays() {
-            let left = self.load(LEFT_OFFSET);
-            self.build.def_var(self.left, left);
-        }
-        let next = self.build.create_block();
-        let failed = self.failed();
-        let is_failed = self.build.ins().icmp_imm_s(IntCC::SignedLessThan, status, 0);
-        self.build.ins().brif(is_failed, failed, &[status.into()], next, &[]);
-        self.build.seal_block(next);
-        self.build.switch_to_block(next);
-        status
-    }
-
-    /// The same with the value that it returns.
-    fn try_value(&mut self, help: Help, a: Value, b: Value) -> Value {
-        self.try_help(help, a, b);
-        self.load(OUT_OFFSETS[0])
-    }
-
-    // ---- failing ----
-
-    /// Where a failure of the block goes.
-    pub(super) fn handler(&self) -> Block {
-        self.function.blocks[self.at.0].on_error.map_or(self.raise, |target| self.begin(target))
-    }
-
-    /// Where a status goes that says that something failed.
-    fn failed(&mut self) -> Block {
-        if let Some(failed) = self.failed {
-            return failed;
-        }
-        let failed = self.build.create_block();
-        self.build.append_block_param(failed, I64);
-        self.build.set_cold_block(failed);
-        self.failed = Some(failed);
-        failed
-    }
-
-    /// Where an error of this kind goes that code finds at this instruction.
-    pub(super) fn fault(&mut self, kind: i64) -> Block {
-        let (block, at) = self.at;
-        let line = self.function.blocks[block].code[at].line;
-        let known = self.faults.iter().find(|(fault, _)| (fault.kind, fault.line) == (kind, line));
-        if let Some((_, block)) = known {
-            return *block;
-        }
-        let site = self.site();
-        let target = self.build.create_block();
-        self.build.set_cold_block(target);
-        self.faults.push((Fault { kind, line, site }, target));
-        target
-    }
-
-    /// Fails if `condition`, else goes on.
-    pub(super) fn fail_if(&mut self, condition: Value, kind: i64) {
-        let target = self.fault(kind);
-        let next = self.build.create_block();
-        self.build.ins().brif(condition, target, &[], next, &[]);
-        self.build.seal_block(next);
-        self.build.switch_to_block(next);
-    }
-
-    /// Gives back the handles of the frame.
-    fn leave(&mut self) {
-        if let Some(base) = self.base {
-            self.help_surely(Help::Leave, base, base);
-        }
-    }
-
-    // ---- instructions ----
-
-    fn op(&mut self, op: &Op) {
-        match op {
-            Op::Const(to, value) => {
-                let known = self.constant(*value);
-                self.set(*to, known);
-                self.constants.insert(*to, *value);
-            }
-            Op::ConstBool(to, value) => {
-                let value = self.constant((*value).into());
-                self.set(*to, value);
-            }
-            Op::Copy(to, from) => {
-                let value = self.get(*from);
-                if let Place::Handle(_) = self.places[to.0 as usize] {
-                    let to = self.get(*to);
-                    self.help_surely(Help::Copy, to, value);
-                    return;
-                }
-                let known = self.constants.get(from).copied();
-                self.set(*to, value);
-                self.constants.extend(known.map(|value| (*to, value)));
-            }
-            Op::Not(to, from) => {
-                let value = self.get(*from);
-                let value = self.build.ins().icmp_imm_s(IntCC::Equal, value, 0);
-                let value = self.build.ins().uextend(I64, value);
-                self.set(*to, value);
-            }
-            Op::Compare(operator, to, a, b) => {
-                let (a, b) = (self.get(*a), self.get(*b));
-                let value = self.build.ins().icmp(condition(*operator), a, b);
-                let value = self.build.ins().uextend(I64, value);
-                self.set(*to, value);
-            }
-            Op::Neg(to, from) => self.negate(*to, *from),
-            Op::Arithmetic(operator, to, a, b) => self.arithmetic(*operator, *to, *a, *b),
-            Op::Call(to, callee) => self.call(*to, callee),
-            Op::BudgetDecrement(operations) if !self.context.settings.is_unchecked => {
-                let left = self.build.use_var(self.left);
-                let left = self.build.ins().iadd_imm_s(left, -i64::from(*operations));
-                self.build.def_var(self.left, left);
-            }
-            Op::BudgetCheck if !self.context.settings.is_unchecked => self.check(),
-            Op::BudgetDecrement(_) | Op::BudgetCheck => {}
-            Op::Print(pieces) => {
-                for piece in pieces {
-                    if let Piece::Value(value) = piece {
-                        let value = self.get(*value);
-                        self.help_surely(Help::Push, value, value);
-                    }
-                }
-                self.observe(Help::Print, None, None);
-            }
-            Op::Yield => self.observe(Help::Yield, None, None),
-            Op::NurseryBegin(_) => self.nursery_begin(),
-            Op::NurseryEnd(_) => self.nursery_end(),
-            Op::TaskCreate(to, callee) => {
-                for argument in &callee.arguments {
-                    let value = self.get(*argument);
-                    self.help_surely(Help::Push, value, value);
-                }
-                self.observe(Help::Create, Some(*to), None);
-            }
-            Op::TaskJoin(to, task) => {
-                let task = self.get(*task);
-                let value = self.try_value(Help::Join, task, task);
-                if let Some(to) = to {
-                    self.set(*to, value);
-                }
-            }
-            Op::ChannelCreate(to, capacity) => self.observe(Help::ChannelCreate, Some(*to), Some(*capacity)),
-            Op::ChannelSend(channel, value) => self.observe(Help::Send, Some(*channel), Some(*value)),
-            Op::ChannelRecv(to, channel) => self.ask(*to, Help::Receive, *channel, None),
-            Op::ChannelNext(to, some, channel) => {
-                let channel = self.get(*channel);
-                let value = self.try_value(Help::Next, channel, channel);
-                let is_some = self.load(OUT_OFFSETS[1]);
-                self.set(*to, value);
-                self.set(*some, is_some);
-            }
-            Op::ChannelTrySend(to, channel, value) => self.ask(*to, Help::TrySend, *channel, Some(*value)),
-            Op::ChannelTryRecv(to, channel, otherwise) => self.ask(*to, Help::TryReceive, *channel, Some(*otherwise)),
-            Op::ChannelClose(channel) => self.observe(Help::Close, Some(*channel), None),
-            Op::ChannelIsClosed(to, channel) => self.ask(*to, Help::IsClosed, *channel, None),
-            Op::ChannelLen(to, channel) => self.ask(*to, Help::Length, *channel, None),
-            Op::SelectBegin => {
-                let none = self.constant(0);
-                self.help_surely(Help::SelectBegin, none, none);
-            }
-            Op::SelectRecv(channel) => {
-                let channel = self.get(*channel);
-                self.help_surely(Help::SelectReceive, channel, channel);
-            }
-            Op::SelectSend(channel, value) => {
-                let (channel, value) = (self.get(*channel), self.get(*value));
-                self.help_surely(Help::SelectSend, channel, value);
-            }
-            Op::SelectTimeout(time) => self.observe(Help::SelectTimeout, Some(*time), None),
-            Op::SelectDefault => {
-                let none = self.constant(0);
-                self.help_surely(Help::SelectDefault, none, none);
-            }
-            Op::SelectWait(case, value) => {
-                let none = self.constant(0);
-                let number = self.try_value(Help::SelectWait, none, none);
-                let received = self.load(OUT_OFFSETS[1]);
-                self.set(*case, number);
-                self.set(*value, received);
-            }
-            Op::Spawn(..) | Op::AsyncCall(..) | Op::Await(..) => unreachable!("the verifier refuses them"),
-        }
-    }
-
-    /// A helper that can fail, with the values of registers.
-    fn observe(&mut self, help: Help, a: Option<Reg>, b: Option<Reg>) {
-        let a = a.map(|a| self.get(a));
-        let b = b.map(|b| self.get(b));
-        let none = match (a, b) {
-            (Some(_), Some(_)) => None,
-            _ => Some(self.constant(0)),
-        };
-        if let (Some(a), Some(b)) = (a.or(none), b.or(none)) {
-            self.try_help(help, a, b);
-        }
-    }
-
-    /// The same, with a result.
-    fn ask(&mut self, to: Reg, help: Help, channel: Reg, value: Option<Reg>) {
-        let channel = self.get(channel);
-        let value = value.map_or(channel, |value| self.get(value));
-        let result = self.try_value(help, channel, value);
-        self.set(to, result);
-    }
-
-    fn check(&mut self) {
-        let left = self.build.use_var(self.left);
-        let least = if self.is_planted(Bug::ChecksLate) { 0 } else { 1 };
-        let is_due = self.build.ins().icmp_imm_s(IntCC::SignedLessThan, left, least);
-        let (due, next) = (self.build.create_block(), self.build.create_block());
-        self.build.set_cold_block(due);
-        self.build.ins().brif(is_due, due, &[], next, &[]);
-        self.build.seal_block(due);
-        self.build.switch_to_block(due);
-        let none = self.constant(0);
-        self.try_help(Help::Check, none, none);
-        if let Some(paid) = self.build.current_block() {
-            self.build.set_cold_block(paid);
-        }
-        self.build.ins().jump(next, &[]);
-        self.build.seal_block(next);
-        self.build.switch_to_block(next);
-    }
-
-    fn call(&mut self, to: Option<Reg>, callee: &Callee) {
-        let number = callee.function.0 as usize;
-        let mut bytes = call_bytes(&self.context.program.functions[number]) as i64;
-        if self.is_planted(Bug::CallsTakeLess) {
-            bytes -= 8;
-        }
-        let stack = self.build.ins().iadd_imm_s(self.stack, -bytes);
-        let overflows = self.build.ins().icmp_imm_s(IntCC::SignedLessThan, stack, 0);
-        self.fail_if(overflows, STACK);
-        let left = self.build.use_var(self.left);
-        let mut arguments = vec![self.task, left, stack];
-        for argument in &callee.arguments {
-            let value = self.get(*argument);
-            arguments.push(value);
-        }
-        let called = self.function(self.context.unit.parts[number].call);
-        let call = self.build.ins().call(called, &arguments);
-        let (value, left) = match self.build.inst_results(call) {
-            [value, left] => (*value, *left),
-            _ => unreachable!("a call returns two values"),
-        };
-        self.build.def_var(self.left, left);
-        let is_failed = self.build.ins().icmp_imm_s(IntCC::SignedLessThan, left, 1);
-        let (failed, next) = (self.build.create_block(), self.build.create_block());
-        self.build.set_cold_block(failed);
-        self.build.ins().brif(is_failed, failed, &[], next, &[]);
-        self.build.seal_block(failed);
-        self.build.seal_block(next);
-        self.build.switch_to_block(failed);
-        self.call_failed(left);
-        self.build.switch_to_block(next);
-        if let Some(to) = to {
-            self.set(to, value);
-        }
-    }
-
-    /// The function that was called failed, or a panic ended it.
-    fn call_failed(&mut self, said: Value) {
-        let handled = self.build.create_block();
-        self.build.set_cold_block(handled);
-        let is_aborted = self.build.ins().icmp_imm_s(IntCC::Equal, said, LEFT_ABORTED);
-        self.build.ins().brif(is_aborted, self.abort, &[], handled, &[]);
-        self.build.seal_block(handled);
-        self.build.switch_to_block(handled);
-        let left = self.load(LEFT_OFFSET);
-        self.build.def_var(self.left, left);
-        if self.is_failing[self.at.0] && !self.is_planted(Bug::KeepsLastError) {
-            let none = self.constant(0);
-            self.help_surely(Help::Discard, none, none);
-        }
-        let handler = self.handler();
-        self.build.ins().jump(handler, &[]);
+        then as usize == block && is_below && !is_written
     }
 
     pub(super) fn is_failing_here(&self) -> bool {
@@ -617,16 +377,5 @@ impl<'a, 'b, 'c> Translator<'a, 'b, 'c> {
     /// Whether a test wants this bug.
     pub(super) fn is_planted(&self, bug: Bug) -> bool {
         cfg!(test) && self.context.settings.planted == Some(bug)
-    }
-}
-
-fn condition(operator: Comparison) -> IntCC {
-    match operator {
-        Comparison::Eq => IntCC::Equal,
-        Comparison::Ne => IntCC::NotEqual,
-        Comparison::Lt => IntCC::SignedLessThan,
-        Comparison::Le => IntCC::SignedLessThanOrEqual,
-        Comparison::Gt => IntCC::SignedGreaterThan,
-        Comparison::Ge => IntCC::SignedGreaterThanOrEqual,
     }
 }

@@ -9,17 +9,21 @@
 //! | the entry, of one that can be a task | the task, the arguments in memory, what is left of the stack | 0, `FAILED` or `ABORTED` |
 //! | the inside, of one that opens nurseries | the task, its frame, the point | where the nursery ends, or `ABORTED` |
 //!
-//! The first two are called by code alone. What they leave of the budget is above 0, or says how they failed: the error is pending, or a panic is kept.
+//! | a cold helper | the task, the site, a value | nothing: its status is in the task |
+//!
+//! The first two, and the last, are called by code alone. What they leave of the budget is above 0, or says how they failed: the error is pending, or a panic is kept.
 
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{AbiParam, Signature};
 use cranelift_codegen::isa::CallConv;
 use cranelift_jit::JITModule;
-use cranelift_module::{FuncId, Linkage, Module, ModuleResult};
+use cranelift_module::{FuncId, Linkage, Module, ModuleError};
 
 use super::helpers::Help;
 use super::raw;
 use crate::ir::{self, Op, Tenancy};
+
+type Declared<T> = Result<T, Box<ModuleError>>;
 
 /// What is left of the budget, in a function that failed.
 pub(super) const LEFT_FAILED: i64 = 0;
@@ -38,19 +42,32 @@ pub(super) struct Parts {
 pub(super) struct Unit {
     pub(super) parts: Vec<Parts>,
     pub(super) helpers: Vec<FuncId>,
+    /// Helpers that are called from cold blocks alone, through functions that keep all registers: what is not called mostly is not to cost registers where it is not called.
+    pub(super) cold: Vec<(Help, FuncId)>,
 }
 
+/// The helpers that are called from cold blocks alone.
+const COLD: [Help; 2] = [Help::Check, Help::Fault];
+
 impl Unit {
-    pub(super) fn declare(module: &mut JITModule, program: &ir::Module) -> ModuleResult<Self> {
+    pub(super) fn declare(module: &mut JITModule, program: &ir::Module) -> Declared<Self> {
         let convention = module.isa().default_call_conv();
         let helper = signature(convention, 4, 1);
-        let helpers = Help::ALL.iter().map(|(_, name, _)| module.declare_function(name, Linkage::Import, &helper));
-        let helpers = helpers.collect::<ModuleResult<_>>()?;
+        let helpers = Help::ALL
+            .iter()
+            .map(|(_, name, _)| module.declare_function(name, Linkage::Import, &helper).map_err(Box::new));
+        let helpers = helpers.collect::<Declared<_>>()?;
+        let kept = signature(CallConv::PreserveAll, 3, 0);
+        let declare = |help: Help| {
+            let name = format!("{help:?}.cold");
+            module.declare_function(&name, Linkage::Local, &kept).map(|id| (help, id)).map_err(Box::new)
+        };
+        let cold = COLD.map(declare).into_iter().collect::<Declared<_>>()?;
         let outer = raw::signature(convention);
         let mut parts = Vec::with_capacity(program.functions.len());
         for (number, function) in program.functions.iter().enumerate() {
             let mut declare = |what: &str, signature: &Signature| {
-                module.declare_function(&format!("{number}{what}"), Linkage::Local, signature)
+                module.declare_function(&format!("{number}{what}"), Linkage::Local, signature).map_err(Box::new)
             };
             let nests = opens_nurseries(function);
             let is_task = function.tenancy == Tenancy::CpuParallel;
@@ -62,7 +79,7 @@ impl Unit {
                 inside: nests.then(|| declare(".inside", &outer)).transpose()?,
             });
         }
-        Ok(Self { parts, helpers })
+        Ok(Self { parts, helpers, cold })
     }
 }
 

@@ -25,5 +25,5 @@ pub(crate) use channels::Channel;
 pub(crate) use fault::{Failure, Stopped};
 pub use fault::{Fault, FaultKind};
 pub use host::{Engine, Host, Printed, Spent};
-pub(crate) use state::{Argument, Code, Execute, Run, State, call_bytes, run_task};
+pub(crate) use state::{Argument, Code, Ended, Execute, Run, State, call_bytes, run_task};
 pub(crate) use tasks::{Arrived, Handle, nursery};

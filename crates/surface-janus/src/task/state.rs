@@ -62,11 +62,17 @@ fn awaited(function: &Function) -> Box<[bool]> {
 
 /// An engine.
 pub(crate) trait Execute: Send + Sync {
-    /// Runs a function as the body of a task. Returns how it ended, and what it spent.
-    fn run(&self, state: State, function: usize, arguments: Vec<Argument>) -> (Result<i64, Stopped>, Spent);
+    /// Runs a function as the body of a task.
+    fn run(&self, state: State, function: usize, arguments: Vec<Argument>) -> Ended;
 
     /// How much stack a task of the function needs; 0 if the usual is enough.
     fn stack_bytes(&self, function: usize) -> usize;
+}
+
+/// How a task ended, and what it spent. What it held is gone by then.
+pub(crate) struct Ended {
+    pub(crate) result: Result<i64, Stopped>,
+    pub(crate) spent: Spent,
 }
 
 /// What all tasks of one run share.
@@ -93,7 +99,7 @@ pub(crate) struct State {
 }
 
 /// Runs a function as the body of a task.
-pub(crate) fn run_task(run: &Arc<Run>, function: usize, arguments: Vec<Argument>) -> Result<i64, TaskError> {
+pub(crate) fn run_task(run: Arc<Run>, function: usize, arguments: Vec<Argument>) -> Result<i64, TaskError> {
     let state = State {
         run: run.clone(),
         spending: Spending::new(run.host.interval(run.code.yield_interval)),
@@ -102,9 +108,9 @@ pub(crate) fn run_task(run: &Arc<Run>, function: usize, arguments: Vec<Argument>
         pending: Vec::new(),
     };
     // What the task holds is gone when the engine returns, before others can know that it has ended.
-    let (ended, spent) = run.engine.run(state, function, arguments);
+    let Ended { result, spent } = run.engine.run(state, function, arguments);
     run.host.add(&spent);
-    ended.or_else(give_up)
+    result.or_else(give_up)
 }
 
 /// Ends the task with its error.

@@ -113,14 +113,14 @@ pub(crate) fn nursery<M: AsMut<State>>(
 }
 
 impl State {
-    /// Starts a task. Its result is kept if anything waits for it.
+    /// Starts a task. Its handle is returned if anything waits for it.
     pub(crate) fn create_task<'scope>(
         &mut self,
         nursery: &'scope Nursery<'scope, '_>,
         function: usize,
         arguments: Vec<Argument>,
         is_awaited: bool,
-    ) -> Result<Handle, Failure> {
+    ) -> Result<Option<Handle>, Failure> {
         self.spending.settle()?;
         let run = self.run.clone();
         let name = &*self.run.code.names[function];
@@ -133,7 +133,7 @@ impl State {
             let options = if stack_bytes > 0 { options.stack_bytes(stack_bytes) } else { options };
             options.try_spawn(move || {
                 begun.begin();
-                let ended = run_task(&run, function, arguments);
+                let ended = run_task(run, function, arguments);
                 let Some(result) = result else { return ended.map(|_| ()) };
                 // Who waited may be gone.
                 _ = result.send(ended.clone());
@@ -151,7 +151,7 @@ impl State {
         }
         self.spending.spent.ops += 1;
         self.spending.spent.spawns += 1;
-        Ok(Handle(RefCell::new(receiver.map_or(Awaited::Gone, Awaited::Waiting))))
+        Ok(receiver.map(|receiver| Handle(RefCell::new(Awaited::Waiting(receiver)))))
     }
 
     /// Waits for a task and takes its result.
