@@ -143,9 +143,9 @@ fn a_program_beyond_the_limits_of_machine_code_is_interpreted() {
 }
 
 /// What is printed, how it ends, what was spent, and the trace.
-fn seen(program: &Program, engine: Engine, seed: u64) -> (Vec<String>, String, surface_janus::Spent, u64) {
+fn seen(program: &Program, engine: Engine, seed: u64, ops: u64) -> (Vec<String>, String, surface_janus::Spent, u64) {
     let runtime = Runtime::builder().workers(2).seeded(seed).build().unwrap();
-    let budget = Budget::ops(5_000).spawns(200).channel_ops(500);
+    let budget = Budget::ops(ops).spawns(200).channel_ops(500);
     let options = NurseryOptions::new().task_budget(budget).timeout(std::time::Duration::from_secs(60));
     let done = runtime.run(|| run_in(program, Host::new().engine(engine), options)).unwrap();
     let ended = match done.result {
@@ -172,7 +172,7 @@ fn the_engines_agree_on_ir_that_no_source_gives() {
         let Ok(verified) = ir::verify(module) else { continue };
         compared += 1;
         let program = Program::from_ir(verified, "x");
-        let [native, interpreted] = ENGINES.map(|engine| seen(&program, engine, seed));
+        let [native, interpreted] = ENGINES.map(|engine| seen(&program, engine, seed, 5_000));
         assert_eq!(native, interpreted, "program {seed}, {changes:?}\n{text}");
     }
     assert!(compared > 100, "{compared}");
@@ -204,7 +204,7 @@ fn a_nursery_is_left_on_every_way_out_with_what_its_function_knew() {
         end
     ";
     let program = compile(source);
-    let [native, interpreted] = ENGINES.map(|engine| seen(&program, engine, 3));
+    let [native, interpreted] = ENGINES.map(|engine| seen(&program, engine, 3, 10_000_000));
     assert_eq!(native, interpreted);
     assert_eq!(native.1, "1101");
 }
