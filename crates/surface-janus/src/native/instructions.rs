@@ -7,7 +7,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 
 use super::helpers::{Help, OUT_OFFSETS};
-use super::translate::{Place, Translator};
+use super::translate::{RegisterSlot, Translator};
 use crate::ir::{Comparison, Op, Piece, Reg};
 
 impl Translator<'_, '_, '_> {
@@ -24,7 +24,7 @@ impl Translator<'_, '_, '_> {
             }
             Op::Copy(to, from) => {
                 let value = self.get(*from);
-                if let Place::Handle(_) = self.places[to.0 as usize] {
+                if let RegisterSlot::Handle(_) = self.slots[to.0 as usize] {
                     let to = self.get(*to);
                     self.help_surely(Help::Copy, to, value);
                     return;

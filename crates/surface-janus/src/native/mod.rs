@@ -30,11 +30,11 @@
 //!
 //! | unchecked | because |
 //! |---|---|
-//! | a register that is read was written, as its type | `verify/flow.rs`, `verify/shape.rs` |
-//! | a function is called with what it takes | `verify/shape.rs` |
-//! | whether a block is failing is known when it is translated, and so is which nursery ends where | `verify/flow.rs` |
-//! | more than nothing is left wherever a function returns, so that 0 and -1 can mean *failed* and *aborted* | `verify/budget.rs`: a check follows every decrement of a block |
-//! | no loop and no recursion goes on without a check | `verify/budget.rs` |
+//! | a register that is read was written, as its type | `ir/verify/flow.rs`, `ir/verify/shape.rs` |
+//! | a function is called with what it takes | `ir/verify/shape.rs` |
+//! | whether a block is failing is known when it is translated, and so is which nursery ends where | `ir/verify/flow.rs` |
+//! | more than nothing is left wherever a function returns, so that 0 and -1 can mean *failed* and *aborted* | `ir/verify/budget.rs`: a check follows every decrement of a block |
+//! | no loop and no recursion goes on without a check | `ir/verify/budget.rs` |
 //!
 //! # Rejected
 //! Compiling each function when it is called first: calls would go through a table, and a task could meet a compilation in the middle of its budget. A program is compiled as a whole when it runs first, so programs that are only checked or printed cost nothing.

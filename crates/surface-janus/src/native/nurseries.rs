@@ -25,7 +25,7 @@ use cranelift_module::{FuncId, Module};
 
 use super::helpers::{Help, LEFT_OFFSET, OUT_OFFSETS, STATUS_OFFSET};
 use super::raw::{ABORTED, FAILED};
-use super::translate::{Context, Layout, Place, Translator};
+use super::translate::{Context, Layout, RegisterSlot, Translator};
 use super::unit::LEFT_ABORTED;
 use crate::ir::{Function, Op, Reg};
 
@@ -211,9 +211,9 @@ impl Translator<'_, '_, '_> {
         }
         for (number, value) in parameters.iter().enumerate() {
             let reg = Reg(number as u32);
-            match self.places[number] {
-                Place::Variable(_) => self.set(reg, *value),
-                Place::Handle(_) => {
+            match self.slots[number] {
+                RegisterSlot::Variable(_) => self.set(reg, *value),
+                RegisterSlot::Handle(_) => {
                     let to = self.get(reg);
                     self.help_surely(Help::Copy, to, *value);
                 }
@@ -259,8 +259,8 @@ impl Translator<'_, '_, '_> {
         self.build.append_block_param(dispatch, I64);
         self.build.ins().jump(dispatch, &[point.into()]);
         self.build.switch_to_block(dispatch);
-        for number in 0..self.places.len() {
-            if let Place::Variable(variable) = self.places[number] {
+        for number in 0..self.slots.len() {
+            if let RegisterSlot::Variable(variable) = self.slots[number] {
                 let value = self.build.ins().load(I64, flags, frame, at(REGISTERS_OFFSET, number));
                 self.build.def_var(variable, value);
             }
@@ -278,8 +278,8 @@ impl Translator<'_, '_, '_> {
     /// All registers go to the frame.
     fn spill(&mut self) {
         let Some(Points { frame, .. }) = self.points else { unreachable!("a body has points") };
-        for number in 0..self.places.len() {
-            if let Place::Variable(variable) = self.places[number] {
+        for number in 0..self.slots.len() {
+            if let RegisterSlot::Variable(variable) = self.slots[number] {
                 let value = self.build.use_var(variable);
                 self.build.ins().store(MemFlagsData::trusted(), value, frame, at(REGISTERS_OFFSET, number));
             }

@@ -1,6 +1,8 @@
 //! Where Rust calls machine code, and machine code calls Rust.
 //!
-//! Room: mechanism. The only file of the crate that is unsafe.
+//! Room: mechanism.
+//!
+//! The only file of the crate that is unsafe.
 //!
 //! # Invariants
 //! 1. Machine code is called only while its memory is there, with the arguments that it was made for.
@@ -55,7 +57,7 @@ impl Drop for Memory {
     fn drop(&mut self) {
         let module = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(module) = module {
-            // SAFETY: whoever runs code holds the `Native` that owns this, so nobody does; and the pointers to it go with that.
+            // SAFETY: a task that runs code holds the `Native` that owns this, so none does; and the pointers to the code go with that.
             unsafe { module.free_memory() };
         }
     }
@@ -127,7 +129,7 @@ pub(super) type Shim = unsafe extern "C" fn(*mut Task, i64, i64, i64) -> i64;
 /// # Safety
 /// `task` is what the calling code was called with.
 pub(super) unsafe extern "C" fn shim<H: Helper>(task: *mut Task, site: i64, a: i64, b: i64) -> i64 {
-    // SAFETY: made from a `&mut Task` by who called the code, and nobody else touches it while the code runs, which waits for us.
+    // SAFETY: made from a `&mut Task` by the caller of the code, which does not touch it while the code runs; and the code waits for us.
     let task = unsafe { &mut *task };
     match catch_unwind(AssertUnwindSafe(|| task.help::<H>(site, a, b))) {
         Ok(status) => status,

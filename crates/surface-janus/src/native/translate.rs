@@ -36,7 +36,7 @@ use crate::ir::{self, BlockId, Comparison, End, Function, Op, Reg, successors, w
 
 /// Where a register is.
 #[derive(Clone, Copy)]
-pub(super) enum Place {
+pub(super) enum RegisterSlot {
     /// In a variable: a number, or a handle that the function was passed and does not write.
     Variable(Variable),
     /// The handle of this number in the frame.
@@ -66,7 +66,7 @@ pub(super) struct Translator<'a, 'b, 'c> {
     /// The first handle of the frame, if it has any.
     pub(super) base: Option<Value>,
     pub(super) left: Variable,
-    pub(super) places: Vec<Place>,
+    pub(super) slots: Vec<RegisterSlot>,
     /// The begin of each block that is reached.
     pub(super) blocks: Vec<Option<Block>>,
     pub(super) is_failing: Vec<bool>,
@@ -163,11 +163,11 @@ impl<'a, 'b, 'c> Translator<'a, 'b, 'c> {
     ) -> Self {
         let function = &context.program.functions[number];
         let layout = Layout::of(function);
-        let places = layout.handles.iter().map(|handle| match handle {
-            Some(number) => Place::Handle(*number),
-            None => Place::Variable(build.declare_var(I64)),
+        let slots = layout.handles.iter().map(|handle| match handle {
+            Some(number) => RegisterSlot::Handle(*number),
+            None => RegisterSlot::Variable(build.declare_var(I64)),
         });
-        let places = places.collect();
+        let slots = slots.collect();
         let failing = failing(function);
         let blocks = failing.iter().map(|reached| reached.map(|_| build.create_block())).collect();
         let variable = build.declare_var(I64);
@@ -183,7 +183,7 @@ impl<'a, 'b, 'c> Translator<'a, 'b, 'c> {
             stack,
             base: None,
             left: variable,
-            places,
+            slots,
             blocks,
             is_failing: failing.iter().map(|failing| *failing == Some(true)).collect(),
             points: None,
@@ -328,9 +328,9 @@ impl<'a, 'b, 'c> Translator<'a, 'b, 'c> {
         if let Some(value) = self.constants.get(&reg) {
             return self.constant(*value);
         }
-        match self.places[reg.0 as usize] {
-            Place::Variable(variable) => self.build.use_var(variable),
-            Place::Handle(number) => {
+        match self.slots[reg.0 as usize] {
+            RegisterSlot::Variable(variable) => self.build.use_var(variable),
+            RegisterSlot::Handle(number) => {
                 let base = self.base.expect("a frame with handles has a first one");
                 self.build.ins().iadd_imm_s(base, number)
             }
@@ -339,9 +339,9 @@ impl<'a, 'b, 'c> Translator<'a, 'b, 'c> {
 
     pub(super) fn set(&mut self, reg: Reg, value: Value) {
         self.constants.remove(&reg);
-        match self.places[reg.0 as usize] {
-            Place::Variable(variable) => self.build.def_var(variable, value),
-            Place::Handle(_) => unreachable!("a handle is written by helpers"),
+        match self.slots[reg.0 as usize] {
+            RegisterSlot::Variable(variable) => self.build.def_var(variable, value),
+            RegisterSlot::Handle(_) => unreachable!("a handle is written by helpers"),
         }
     }
 
