@@ -241,14 +241,19 @@ impl Program {
 
     /// What runs it on a host.
     fn engine(&self, host: &Host) -> Arc<dyn Execute> {
-        #[cfg(feature = "native")]
-        if host.wanted_engine() == Engine::Native
-            && let Some(native) = self.native()
-        {
-            return Arc::new(NativeEngine::new(native.clone(), host.stack_limit()));
-        }
-        _ = host;
-        Arc::new(Interpreter)
+        let native = if host.wanted_engine() == Engine::Native { self.native_engine(host) } else { None };
+        native.unwrap_or_else(|| Arc::new(Interpreter))
+    }
+
+    #[cfg(feature = "native")]
+    fn native_engine(&self, host: &Host) -> Option<Arc<dyn Execute>> {
+        let native = self.native()?.clone();
+        Some(Arc::new(NativeEngine::new(native, host.stack_limit())))
+    }
+
+    #[cfg(not(feature = "native"))]
+    fn native_engine(&self, _: &Host) -> Option<Arc<dyn Execute>> {
+        None
     }
 
     /// What it was compiled to.
