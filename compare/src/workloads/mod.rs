@@ -10,6 +10,13 @@ mod flow_fan;
 mod flow_memory;
 mod flow_parallel;
 mod island;
+mod janus;
+mod janus_checks;
+mod janus_compile;
+mod janus_fib;
+mod janus_loops;
+mod janus_primes;
+mod janus_spawn;
 mod jobs;
 mod park_fibers;
 mod park_futures;
@@ -84,6 +91,12 @@ pub const ALL: &[Workload] = &[
     Workload { name: flow_fan::NAME, about: "1 M messages dealt to 8 nodes, and merged", run: flow_fan::run },
     Workload { name: flow_control::NAME, about: "a control message under full load", run: flow_control::run },
     Workload { name: flow_memory::NAME, about: "allocations per message; 10^3 to 10^6 of them", run: flow_memory::run },
+    Workload { name: janus_fib::NAME, about: "fib(32) in Janus, as machine code", run: janus_fib::run },
+    Workload { name: janus_primes::NAME, about: "trial division in Janus", run: janus_primes::run },
+    Workload { name: janus_loops::NAME, about: "nested loops in Janus", run: janus_loops::run },
+    Workload { name: janus_checks::NAME, about: "Janus with budget checks and without", run: janus_checks::run },
+    Workload { name: janus_spawn::NAME, about: "1 M tasks spawned by Janus", run: janus_spawn::run },
+    Workload { name: janus_compile::NAME, about: "10,000 lines of Janus, compiled", run: janus_compile::run },
 ];
 
 /// The workload of that name.
@@ -122,7 +135,7 @@ mod tests {
             error,
             "no workload is called `yeild`; there are: switch yield spawn skynet fib pingpong \
              stream park-fibers park-futures steal scale thread-scale process-scale shares turns island pick sim budgets budgeted dag jobs reach flow-chain \
-             flow-parallel flow-fan flow-control flow-memory"
+             flow-parallel flow-fan flow-control flow-memory janus-fib janus-primes janus-loops janus-checks janus-spawn janus-compile"
         );
     }
 }

@@ -11,7 +11,7 @@ use surface_text::Report;
 use crate::generate::{self, Kind};
 use crate::syntax::ast::{Binary, Block, Expr, ExprKind, File, Pattern, StatementKind, Unary};
 use crate::syntax::parse;
-use crate::{FaultKind, Host, Options, Program, Value};
+use crate::{Engine, FaultKind, Host, Options, Program, Value};
 
 /// Why evaluating stopped.
 #[derive(Clone, Debug, PartialEq)]
@@ -263,7 +263,7 @@ fn interpreted(source: &str, options: &Options, budget: u64, interval: u32) -> S
     let program = Program::compile_with(source, options).unwrap_or_else(|problems| panic!("{problems}\n{source}"));
     let lines = Arc::new(Mutex::new(Vec::new()));
     let seen = lines.clone();
-    let host = Host::new().yield_interval(interval).output(move |line| {
+    let host = Host::new().engine(Engine::Interpreter).yield_interval(interval).output(move |line| {
         seen.lock().unwrap().push((line.text.to_owned(), line.spent.ops));
     });
     let budget = Budget::ops(budget).spawns(1_000).channel_ops(100_000);

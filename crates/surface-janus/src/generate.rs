@@ -6,7 +6,7 @@
 //! Every program compiles, ends by itself, and what it prints does not depend on the order in which its tasks run.
 //!
 //! # Why it holds
-//! Loops count down, and functions call only those behind them. What is printed names its task, and tasks share no channels but to return values that are added up.
+//! Loops count down, and functions call only those behind them, or recurse as often as a number says. What is printed names its task, and a channel that tasks share has one sender and one receiver.
 
 use std::fmt::Write;
 
@@ -17,7 +17,45 @@ pub enum Kind {
     Sequential,
     /// Nurseries, tasks and channels, too.
     Concurrent,
+    /// Mostly those; channels that tasks share, and recursion.
+    Tasks,
 }
+
+/// What programs of [`Kind::Tasks`] call besides their own functions.
+const LIBRARY: &str = r#"func produce(c: chan, n: i64) do
+    defer c.close()
+    for i in 1..n do
+        c.send(i * n)
+        if i == 3 do yield end
+    end
+end
+
+async func consume(c: chan) -> i64 do
+    var sum = 0
+    for value in c do sum = sum + value end
+    return sum
+end
+
+func pass(c: chan, n: i64) -> i64 do
+    let same = c
+    let other = channel(1)
+    same.send(n)
+    other.send(c.recv())
+    return other.recv() + other.len()
+end
+
+func down(n: i64) -> i64 do
+    if n <= 0 do return n end
+    return down(n - 1) + 1
+end
+
+func fall(n: i64) -> i64 do
+    defer print("fall", n, down(n))
+    if n <= 0 do return 1 / n end
+    return fall(n - 1)
+end
+
+"#;
 
 /// A program of this seed.
 pub fn program(seed: u64, kind: Kind) -> String {
@@ -112,11 +150,14 @@ impl Generator {
     }
 
     fn program(&mut self) {
+        if self.kind == Kind::Tasks {
+            self.text.push_str(LIBRARY);
+        }
         let count = 1 + self.below(4);
         for _ in 0..count {
             let parameters = (0..self.below(3)).map(|_| self.ty()).collect();
             let result = if self.one_in(4) { Type::Unit } else { self.ty() };
-            let is_async = self.kind == Kind::Concurrent && self.one_in(3);
+            let is_async = self.kind != Kind::Sequential && self.one_in(3);
             self.functions.push(Function { parameters, result, is_async });
         }
         for number in 0..count {
@@ -179,7 +220,12 @@ impl Generator {
         if self.depth > DEPTH_MAX {
             return self.print();
         }
-        match self.below(if self.kind == Kind::Concurrent { 17 } else { 13 }) {
+        let choice = match self.kind {
+            Kind::Sequential => self.below(13),
+            Kind::Concurrent => self.below(17),
+            Kind::Tasks => [2, 3, 4, 5, 6, 8, 10, 11, 13, 13, 14, 14, 14, 15, 16, 17, 17, 18, 19][self.below(19)],
+        };
+        match choice {
             0 | 1 => self.bind(),
             2 => self.assign(),
             3 => self.print(),
@@ -239,6 +285,16 @@ impl Generator {
             }
             15 => self.line("yield"),
             16 => self.channel(),
+            17 if !self.in_defer => self.shared_channel(),
+            18 => {
+                let (function, count) = (self.pick(&["down", "down", "fall"]), self.below(9));
+                self.line(&format!("print({function}({count}))"));
+            }
+            19 => {
+                let (name, value) = (self.name("c"), self.expression(Type::I64, 1));
+                self.line(&format!("let {name} = channel(1)"));
+                self.line(&format!("print(pass({name}, {value}))"));
+            }
             _ => self.print(),
         }
     }
@@ -332,6 +388,22 @@ impl Generator {
         }
     }
 
+    /// A channel between two tasks.
+    fn shared_channel(&mut self) {
+        let (name, capacity, count) = (self.name("c"), self.below(3), self.below(6));
+        self.line(&format!("let {name} = channel({capacity})"));
+        self.line("nursery do");
+        self.depth += 1;
+        self.line(&format!("spawn produce({name}, {count})"));
+        if self.current == 0 && self.one_in(2) {
+            self.line(&format!("print(await consume({name}))"));
+        } else {
+            self.line(&format!("for r in {name} do print(\"{name}\", r) end"));
+        }
+        self.depth -= 1;
+        self.line("end");
+    }
+
     /// A call of a function behind the current one; `None` if there is none, or none with this result.
     fn call(&mut self, result: Option<Type>, spawned: bool) -> Option<String> {
         if self.calls_left == 0 {
@@ -352,7 +424,7 @@ impl Generator {
     }
 
     fn expression(&mut self, ty: Type, height: usize) -> String {
-        if height > 0 && !self.in_defer && self.current == 0 && self.kind == Kind::Concurrent && self.one_in(8) {
+        if height > 0 && !self.in_defer && self.current == 0 && self.kind != Kind::Sequential && self.one_in(8) {
             // `main` may await, and the task belongs to the block.
             let is_async = self.functions.clone();
             if let Some(call) = self.call(Some(ty), true) {

@@ -9,7 +9,9 @@
 //! | `lower` | a tree to QTJIR |
 //! | [`ir`] | QTJIR: blocks, instructions, text form, verifier |
 //! | [`passes`] | tasks, fewer blocks, budget checks |
-//! | `interp` | runs QTJIR |
+//! | `task` | what a task does to the runtime, whatever engine runs it |
+//! | `interp` | runs QTJIR step by step: the reference |
+//! | `native` | runs QTJIR as machine code |
 //! | `program` | what users call |
 //!
 //! # Invariants
@@ -17,7 +19,7 @@
 //! 2. Any module of QTJIR is refused, or does what tasks may do and nothing else.
 //!
 //! The language is described in `docs/janus.md`.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)] // `native::raw` alone may: it calls machine code
 
 mod check;
 #[cfg(test)]
@@ -28,11 +30,14 @@ mod interp;
 pub mod ir;
 pub mod limits;
 mod lower;
+#[cfg(feature = "native")]
+mod native;
 pub mod passes;
 mod program;
 mod syntax;
+mod task;
 
 pub use check::Profile;
-pub use interp::{Fault, FaultKind, Host, Printed, Spent};
 pub use program::{CallError, Failure, Options, Outcome, Program, Value};
 pub use surface_text::{Location, Problem, Problems};
+pub use task::{Engine, Fault, FaultKind, Host, Printed, Spent};

@@ -26,3 +26,9 @@ pub const CHANNEL_CAPACITY_MAX: i64 = 1 << 20;
 pub const OPEN_NURSERIES_MAX: usize = 32;
 /// Operations that a task may do after it was cancelled, to clean up.
 pub const CLEANUP_OPS_MAX: u64 = 10_000;
+/// Instructions of the IR of a program that becomes machine code; a larger one is interpreted.
+pub const NATIVE_INSTRUCTIONS_MAX: usize = 1 << 20;
+/// Instructions of the IR of one function of such a program: compiling takes more than in proportion to it.
+pub const NATIVE_FUNCTION_MAX: usize = 1 << 16;
+/// Registers times begins and ends of nurseries, of one function of such a program: what is written to memory there.
+pub const NATIVE_SPILLS_MAX: usize = 1 << 18;

@@ -11,9 +11,12 @@ use sched_tasks::{Nursery, NurseryOptions, Task, TaskError, nursery_with};
 use surface_text::{Problems, Report, source};
 
 use crate::check::{self, Profile};
-use crate::interp::{Argument, Engine, Fault, Host, Spent, run_task};
+use crate::interp::Interpreter;
 use crate::ir::{self, Module, Refused, Tenancy, Type, Verified};
 use crate::limits::SOURCE_BYTES_MAX;
+#[cfg(feature = "native")]
+use crate::native::{self, Native, NativeEngine};
+use crate::task::{Argument, Code, Engine, Execute, Fault, Host, Run, Spent, run_task};
 use crate::{lower, passes, syntax};
 
 /// How a program is compiled.
@@ -22,11 +25,13 @@ pub struct Options {
     name: Arc<str>,
     profile: Option<Profile>,
     merges: bool,
+    /// Whether there are checks in machine code.
+    checks: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { name: "main.jan".into(), profile: None, merges: true }
+        Self { name: "main.jan".into(), profile: None, merges: true, checks: true }
     }
 }
 
@@ -45,6 +50,13 @@ impl Options {
     /// The profile, whatever the program says.
     pub fn profile(mut self, profile: Profile) -> Self {
         self.profile = Some(profile);
+        self
+    }
+
+    /// Leaves checks and decrements out of machine code, which then can hog, and spends too little. To measure what they cost.
+    #[doc(hidden)]
+    pub fn unchecked(mut self) -> Self {
+        self.checks = false;
         self
     }
 
@@ -96,9 +108,19 @@ impl fmt::Display for Value {
 /// ```
 #[derive(Clone)]
 pub struct Program {
-    engine: Arc<Engine>,
+    shared: Arc<Shared>,
     profile: Profile,
     needs_spawn: bool,
+}
+
+/// What clones of a program share.
+struct Shared {
+    code: Arc<Code>,
+    #[cfg(feature = "native")]
+    settings: native::Settings,
+    /// Made when the program first runs; none if it is interpreted.
+    #[cfg(feature = "native")]
+    native: std::sync::OnceLock<Option<Arc<Native>>>,
 }
 
 impl fmt::Debug for Program {
@@ -166,7 +188,7 @@ impl Program {
             report.finish(&options.name, source.as_bytes())
         })?;
         match compiled(module, options.merges) {
-            Ok(program) => Ok(Self::of(program, options.name.clone(), profile, needs_spawn)),
+            Ok(program) => Ok(Self::of(program, options, profile, needs_spawn)),
             Err(refused) => Err(Problems::of_file(
                 &options.name,
                 format!("the compiler made something wrong of it: {refused}"),
@@ -177,17 +199,71 @@ impl Program {
 
     /// A program of QTJIR that was verified. Its profile is `:service`.
     pub fn from_ir(program: Verified, name: impl Into<Arc<str>>) -> Self {
-        Self::of(program, name.into(), Profile::Service, false)
+        Self::of(program, &Options::new().name(name), Profile::Service, false)
     }
 
-    fn of(program: Verified, file: Arc<str>, profile: Profile, needs_spawn: bool) -> Self {
-        let engine = Engine { program, file, yield_interval: profile.yield_interval() };
-        Self { engine: Arc::new(engine), profile, needs_spawn }
+    fn of(program: Verified, options: &Options, profile: Profile, needs_spawn: bool) -> Self {
+        let code = Arc::new(Code::new(program, options.name.clone(), profile.yield_interval()));
+        let shared = Shared {
+            code,
+            #[cfg(feature = "native")]
+            settings: native::Settings { is_unchecked: !options.checks, planted: None },
+            #[cfg(feature = "native")]
+            native: std::sync::OnceLock::new(),
+        };
+        Self { shared: Arc::new(shared), profile, needs_spawn }
+    }
+
+    /// The same program, with a bug in its machine code.
+    #[cfg(all(test, feature = "native"))]
+    pub(crate) fn planted(self, planted: Option<native::Bug>) -> Self {
+        let settings = native::Settings { planted, ..self.shared.settings };
+        let shared = Shared { code: self.shared.code.clone(), settings, native: std::sync::OnceLock::new() };
+        Self { shared: Arc::new(shared), ..self }
+    }
+
+    /// Makes machine code of it now, and not when it first runs. Returns what runs it on a [`Host`] that says nothing else.
+    pub fn prepare(&self) -> Engine {
+        #[cfg(feature = "native")]
+        if self.native().is_some() {
+            return Engine::Native;
+        }
+        Engine::Interpreter
+    }
+
+    /// What Cranelift makes machine code of, as text; none if the program is interpreted.
+    pub fn clif(&self) -> Option<String> {
+        #[cfg(feature = "native")]
+        return native::clif(&self.shared.code);
+        #[cfg(not(feature = "native"))]
+        None
+    }
+
+    #[cfg(feature = "native")]
+    pub(crate) fn native(&self) -> Option<&Arc<Native>> {
+        self.shared.native.get_or_init(|| Native::compile(&self.shared.code, self.shared.settings)).as_ref()
+    }
+
+    /// What runs it on a host.
+    fn engine(&self, host: &Host) -> Arc<dyn Execute> {
+        let native = if host.wanted_engine() == Engine::Native { self.native_engine(host) } else { None };
+        native.unwrap_or_else(|| Arc::new(Interpreter))
+    }
+
+    #[cfg(feature = "native")]
+    fn native_engine(&self, host: &Host) -> Option<Arc<dyn Execute>> {
+        let native = self.native()?.clone();
+        Some(Arc::new(NativeEngine::new(native, host.stack_limit())))
+    }
+
+    #[cfg(not(feature = "native"))]
+    fn native_engine(&self, _: &Host) -> Option<Arc<dyn Execute>> {
+        None
     }
 
     /// What it was compiled to.
     pub fn ir(&self) -> &Module {
-        self.engine.program.module()
+        self.shared.code.program.module()
     }
 
     /// Its profile.
@@ -238,10 +314,13 @@ impl Program {
             return Err(CallError::NeedsSpawn);
         }
         let (number, arguments) = self.call(function, arguments)?;
-        let (engine, host) = (self.engine.clone(), host.clone());
+        let run = Run { code: self.shared.code.clone(), host: host.clone(), engine: self.engine(host) };
         let result = self.ir().functions[number].result;
-        Ok(nursery.task().name(function).try_spawn(move || {
-            let value = run_task(&engine, &host, number, arguments)?;
+        let stack_bytes = run.engine.stack_bytes(number);
+        let options = nursery.task().name(function);
+        let options = if stack_bytes > 0 { options.stack_bytes(stack_bytes) } else { options };
+        Ok(options.try_spawn(move || {
+            let value = run_task(Arc::new(run), number, arguments)?;
             Ok(match result {
                 Type::I64 => Value::Int(value),
                 Type::Bool => Value::Bool(value != 0),
@@ -252,6 +331,7 @@ impl Program {
 
     /// Runs `main` in a nursery of its own, and waits for it.
     pub fn run_main(&self, arguments: &[Value], host: &Host, nursery: NurseryOptions) -> Outcome {
+        _ = self.engine(host); // made before a deadline counts
         let result = nursery_with(nursery, |n| self.spawn_on(host, n, "main", arguments)?.join());
         let result = result.map_err(|error| Failure { fault: fault_of(&error).or_else(|| host.fault()), error });
         Outcome { result, spent: host.spent() }

@@ -3,11 +3,13 @@
 use super::lexer::lines;
 use super::{File, Problem};
 
-/// Mechanism and the C interface: they deal with raw memory and foreign calls.
-const MAY_BE_UNSAFE: &[&str] = &["mech-cpu", "mech-fiber", "mech-sync", "mech-process", "surface-capi", "sched-tasks"];
+/// Mechanism, the C interface, and machine code that Janus makes: they deal with raw memory and foreign calls.
+const MAY_BE_UNSAFE: &[&str] =
+    &["mech-cpu", "mech-fiber", "mech-sync", "mech-process", "surface-capi", "surface-janus", "sched-tasks"];
 
 /// Crates that may be unsafe, but in one folder only, and in files called `raw.rs`: a file for each invariant, and no other file is read for it.
-const IN_ONE_FOLDER: &[(&str, &str)] = &[("sched-tasks", "src/raw/"), ("mech-process", "src/raw/")];
+const IN_ONE_FOLDER: &[(&str, &str)] =
+    &[("sched-tasks", "src/raw/"), ("mech-process", "src/raw/"), ("surface-janus", "src/native/raw.rs")];
 
 const FORBID: &str = "#![forbid(unsafe_code)]";
 

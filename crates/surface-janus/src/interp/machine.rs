@@ -3,37 +3,36 @@
 //! Room: driver.
 //!
 //! # Invariant
-//! `frames` has the calls of the task, the innermost last; `registers` has theirs, one frame behind the other. A frame that is failing has its error in `pending`, and runs only what cleans up.
+//! `frames` has the calls of the task, the innermost last; `registers` has theirs, one frame behind the other. A frame that is failing has its error in the state of the task, and runs only what cleans up.
 
 use std::rc::Rc;
 use std::sync::Arc;
 
-use sched_tasks::{Nursery, TaskError, yield_now};
+use sched_tasks::Nursery;
 
-use super::channels::{Channel, OpenSelect};
-use super::fault::{Failure, Fault, FaultKind, Stopped};
-use super::host::{Host, Printed};
-use super::spending::Spending;
-use super::tasks::Handle;
-use crate::ir::{Arithmetic, BlockId, Callee, Comparison, End, Inst, Op, Piece, Reg, Type, Verified};
+use crate::ir::{Arithmetic, BlockId, Callee, Comparison, End, Inst, Op, Piece, Reg};
+use crate::task::{
+    Argument, Arrived, Channel, Ended, Execute, Failure, FaultKind, Handle, State, Stopped, call_bytes, nursery,
+};
 
-/// What runs: a program, and where.
-pub(crate) struct Engine {
-    pub(crate) program: Verified,
-    pub(crate) file: Arc<str>,
-    pub(crate) yield_interval: u32,
-}
+/// The engine.
+pub(crate) struct Interpreter;
 
-/// What a task is called with.
-#[derive(Clone)]
-pub(crate) enum Argument {
-    Int(i64),
-    Channel(Arc<Channel>),
+impl Execute for Interpreter {
+    fn run(&self, state: State, function: usize, arguments: Vec<Argument>) -> Ended {
+        let mut machine = Machine { state, frames: Vec::new(), registers: Vec::new(), stack_left: 0 };
+        let result = machine.task(function, arguments);
+        Ended { result, spent: machine.state.spending.spent }
+    }
+
+    fn stack_bytes(&self, _: usize) -> usize {
+        0
+    }
 }
 
 /// A register. A bool is 0 or 1.
 #[derive(Clone)]
-pub(super) enum Slot {
+enum Slot {
     Empty,
     Int(i64),
     Channel(Arc<Channel>),
@@ -49,107 +48,63 @@ struct Frame {
     base: usize,
     /// Where the caller wants the result.
     result: Option<Reg>,
-    bytes: u64,
-    pending: Option<Stopped>,
+    is_failing: bool,
 }
 
-pub(super) struct Machine {
-    pub(super) engine: Arc<Engine>,
-    pub(super) host: Host,
-    pub(super) spending: Spending,
-    pub(super) open_nurseries: usize,
-    pub(super) select: OpenSelect,
+struct Machine {
+    state: State,
     frames: Vec<Frame>,
     registers: Vec<Slot>,
-    stack: u64,
+    stack_left: u64,
 }
 
 /// Why the machine stands still.
 enum Exit {
     /// The task's function returned, or failed.
     Ended(Result<i64, Stopped>),
-    /// The innermost nursery ends here; an error if what is owed cannot be paid.
-    NurseryEnds(Result<(), Stopped>),
+    /// The innermost nursery ends here.
+    NurseryEnds(Arrived),
 }
 
-/// Runs a function as the body of a task.
-pub(crate) fn run_task(
-    engine: &Arc<Engine>,
-    host: &Host,
-    function: usize,
-    arguments: Vec<Argument>,
-) -> Result<i64, TaskError> {
-    let spending = Spending::new(host.interval(engine.yield_interval));
-    let mut machine = Machine {
-        engine: engine.clone(),
-        host: host.clone(),
-        spending,
-        open_nurseries: 0,
-        select: OpenSelect::default(),
-        frames: Vec::new(),
-        registers: Vec::new(),
-        stack: 0,
-    };
-    let ended = machine.task(function, arguments);
-    let (host, spent) = (machine.host.clone(), machine.spending.spent);
-    drop(machine); // what it holds is gone before others can know that it has ended
-    host.add(&spent);
-    ended.or_else(give_up)
-}
-
-/// Ends the task with its error.
-pub(super) fn give_up<T>(stopped: Stopped) -> Result<T, TaskError> {
-    match stopped {
-        Stopped::Fault(fault) => Err(fault.into()),
-        Stopped::Task(error) | Stopped::Awaited(error) => Err(error),
-        Stopped::Cancelled => {
-            yield_now(); // unwinds: a cancelled task does not come back from here
-            Err(TaskError::msg("cancelled"))
-        }
+impl AsMut<State> for Machine {
+    fn as_mut(&mut self) -> &mut State {
+        &mut self.state
     }
 }
 
 impl Machine {
     fn task(&mut self, function: usize, arguments: Vec<Argument>) -> Result<i64, Stopped> {
+        self.stack_left = self.state.begin(function)?;
         let arguments = arguments.into_iter().map(|argument| match argument {
             Argument::Int(value) => Slot::Int(value),
             Argument::Channel(channel) => Slot::Channel(channel),
         });
-        let begun =
-            self.spending.begin().map_err(Failure::from).and_then(|()| self.enter(function, arguments.collect(), None));
-        if let Err(failure) = begun {
-            return Err(self.with_line(failure, function, 0));
-        }
+        self.push_frame(function, arguments.collect(), None);
         let Exit::Ended(ended) = self.run(None) else { unreachable!("a nursery ends in the function it begins in") };
-        // What was done before it failed is paid as far as it can be.
-        match (self.spending.settle(), ended) {
-            (Err(stopped), Ok(_)) => Err(self.with_line(stopped.into(), function, 0)),
-            (_, ended) => ended,
-        }
+        self.state.end(function, ended)
     }
 
     // ---- frames ----
 
     fn enter(&mut self, function: usize, arguments: Vec<Slot>, result: Option<Reg>) -> Result<(), Failure> {
-        let count = self.engine.program.module().functions[function].registers.len();
-        let bytes = 64 + 8 * count as u64;
-        let limit = self.host.stack_limit();
-        if self.stack + bytes > limit {
-            return Err(FaultKind::Stack { limit }.into());
-        }
-        self.stack += bytes;
-        let base = self.registers.len();
-        self.registers.extend(arguments);
-        self.registers.resize(base + count, Slot::Empty);
-        self.frames.push(Frame { function, block: 0, at: 0, base, result, bytes, pending: None });
+        let bytes = call_bytes(self.state.run.code.function(function));
+        self.stack_left = self.state.call(self.stack_left, bytes)?;
+        self.push_frame(function, arguments, result);
         Ok(())
     }
 
-    /// Leaves the innermost frame. None if it was the task's.
+    fn push_frame(&mut self, function: usize, arguments: Vec<Slot>, result: Option<Reg>) {
+        let base = self.registers.len();
+        self.registers.extend(arguments);
+        self.registers.resize(base + self.state.run.code.function(function).registers.len(), Slot::Empty);
+        self.frames.push(Frame { function, block: 0, at: 0, base, result, is_failing: false });
+    }
+
+    /// Leaves the innermost frame, and says whether it was the task's.
     fn leave(&mut self) -> (Frame, bool) {
         let frame = self.frames.pop().expect("a frame that is left was entered");
         self.registers.truncate(frame.base);
-        self.stack -= frame.bytes;
+        self.stack_left += call_bytes(self.state.run.code.function(frame.function));
         let is_last = self.frames.is_empty();
         (frame, is_last)
     }
@@ -158,112 +113,79 @@ impl Machine {
         self.frames.last_mut().expect("a machine that runs has a frame")
     }
 
-    pub(super) fn get(&self, reg: Reg) -> &Slot {
+    fn get(&self, reg: Reg) -> &Slot {
         let base = self.frames.last().map_or(0, |frame| frame.base);
         &self.registers[base + reg.0 as usize]
     }
 
-    pub(super) fn set(&mut self, reg: Reg, value: Slot) {
+    fn set(&mut self, reg: Reg, value: Slot) {
         let base = self.frame().base;
         self.registers[base + reg.0 as usize] = value;
     }
 
-    pub(super) fn int(&self, reg: Reg) -> i64 {
+    fn int(&self, reg: Reg) -> i64 {
         match self.get(reg) {
             Slot::Int(value) => *value,
             _ => unreachable!("the verifier knows the type of %{}, and that it was written", reg.0),
         }
     }
 
-    pub(super) fn set_int(&mut self, reg: Reg, value: i64) {
+    fn set_int(&mut self, reg: Reg, value: i64) {
         self.set(reg, Slot::Int(value));
     }
 
-    pub(super) fn arguments(&self, callee: &Callee) -> Vec<Slot> {
+    fn channel(&self, reg: Reg) -> Arc<Channel> {
+        match self.get(reg) {
+            Slot::Channel(channel) => channel.clone(),
+            _ => unreachable!("the verifier knows that %{} is a channel, and was written", reg.0),
+        }
+    }
+
+    fn arguments(&self, callee: &Callee) -> Vec<Slot> {
         callee.arguments.iter().map(|argument| self.get(*argument).clone()).collect()
     }
 
     // ---- failing ----
 
-    fn with_line(&self, failure: Failure, function: usize, line: u32) -> Stopped {
-        let fault = |kind| Fault {
-            kind,
-            file: self.engine.file.clone(),
-            function: self.engine.program.module().functions[function].name.as_str().into(),
-            line,
-        };
-        match failure {
-            Failure::Kind(kind) => {
-                let fault = fault(kind);
-                self.host.note(&fault);
-                Stopped::Fault(fault)
-            }
-            Failure::Stopped(Stopped::Task(error)) => {
-                self.host.note(&fault(FaultKind::Refused(error.reason().to_string().into())));
-                Stopped::Task(error)
-            }
-            Failure::Stopped(other) => other,
-        }
-    }
-
-    /// The frame is failing from now on; an error that was pending stays.
-    fn fail(&mut self, stopped: Stopped, on_error: Option<BlockId>) -> Option<Exit> {
-        let frame = self.frame();
-        frame.pending.get_or_insert(stopped);
-        self.look_at_pending();
+    /// The frame is failing from now on.
+    fn fail(&mut self, failure: Failure, function: usize, line: u32, on_error: Option<BlockId>) -> Option<Exit> {
+        let was_failing = std::mem::replace(&mut self.frame().is_failing, true);
+        self.state.fail(failure, function, line, was_failing);
         match on_error {
             Some(BlockId(block)) => {
-                let frame = self.frame();
-                (frame.block, frame.at) = (block as usize, 0);
+                self.go(block);
                 None
             }
             None => self.raise(),
         }
     }
 
-    /// Whether anything is cleaned up because of a cancellation.
-    fn look_at_pending(&mut self) {
-        self.spending.shielded = self.frames.iter().any(|frame| matches!(frame.pending, Some(Stopped::Cancelled)));
-    }
-
     /// Leaves a failing frame. Its error is that of the call, in the frame around it.
     fn raise(&mut self) -> Option<Exit> {
         loop {
-            let (frame, is_last) = self.leave();
-            let stopped = frame.pending.expect("the verifier knows that a function which raises is failing");
+            let (_, is_last) = self.leave();
             if is_last {
-                return Some(Exit::Ended(Err(stopped)));
+                return Some(Exit::Ended(Err(self.state.error())));
             }
-            let engine = self.engine.clone();
             let caller = self.frame();
-            let block = &engine.program.module().functions[caller.function].blocks[caller.block];
-            caller.pending.get_or_insert(stopped);
-            self.look_at_pending();
+            if std::mem::replace(&mut caller.is_failing, true) {
+                self.state.discard();
+            }
+            let caller = self.frames.last().expect("the last frame was left above");
+            let block = &self.state.run.code.function(caller.function).blocks[caller.block];
             if let Some(BlockId(target)) = block.on_error {
-                let caller = self.frame();
-                (caller.block, caller.at) = (target as usize, 0);
+                self.go(target);
                 return None;
             }
         }
     }
 
-    /// What the innermost frame is failing with.
-    pub(super) fn pending(&self) -> Option<&Stopped> {
-        self.frames.last().and_then(|frame| frame.pending.as_ref())
-    }
-
-    /// The end of a nursery said more than what led to it.
-    pub(super) fn replace_pending(&mut self, stopped: Stopped) {
-        self.frame().pending = Some(stopped);
-        self.look_at_pending();
-    }
-
     // ---- running ----
 
     /// Runs until the task ends, or the nursery that is passed does.
-    fn run<'scope>(&mut self, nursery: Option<&'scope Nursery<'scope, '_>>) -> Exit {
-        let engine = self.engine.clone();
-        let functions = &engine.program.module().functions;
+    fn run<'scope>(&mut self, nursery_around: Option<&'scope Nursery<'scope, '_>>) -> Exit {
+        let code = self.state.run.code.clone();
+        let functions = &code.program.module().functions;
         loop {
             let frame = self.frame();
             let function = frame.function;
@@ -276,23 +198,25 @@ impl Machine {
             };
             frame.at += 1;
             let done = match op {
-                Op::NurseryBegin(_) => self.nursery(|machine, nursery| match machine.run(Some(nursery)) {
-                    Exit::NurseryEnds(paid) => paid,
+                Op::NurseryBegin(_) => nursery(self, |machine, nursery| match machine.run(Some(nursery)) {
+                    Exit::NurseryEnds(arrived) => arrived,
                     Exit::Ended(_) => unreachable!("the verifier knows that no function ends while a nursery is open"),
                 }),
-                Op::NurseryEnd(_) => return Exit::NurseryEnds(self.spending.settle()),
-                Op::TaskCreate(to, callee) => match nursery {
-                    Some(nursery) => self.create_task(nursery, *to, callee),
+                Op::NurseryEnd(_) => {
+                    let is_failing = frame.is_failing;
+                    return Exit::NurseryEnds(Arrived { paid: self.state.spending.settle(), is_failing });
+                }
+                Op::TaskCreate(to, callee) => match nursery_around {
+                    Some(nursery) => self.create_task(nursery, function, *to, callee),
                     None => unreachable!("the verifier knows that a nursery is open"),
                 },
-                op => self.step(op, *line),
+                op => self.step(op, function, *line),
             };
             if let Err(failure) = done {
                 let frame = self.frame();
-                // A call that failed in its callee is in another block by now.
+                // Behind a nursery that ended it is another block by now.
                 let block = &functions[frame.function].blocks[frame.block];
-                let stopped = self.with_line(failure, function, *line);
-                if let Some(exit) = self.fail(stopped, block.on_error) {
+                if let Some(exit) = self.fail(failure, function, *line, block.on_error) {
                     return exit;
                 }
             }
@@ -326,7 +250,26 @@ impl Machine {
         (frame.block, frame.at) = (block as usize, 0);
     }
 
-    fn step(&mut self, op: &Op, line: u32) -> Result<(), Failure> {
+    fn create_task<'scope>(
+        &mut self,
+        nursery: &'scope Nursery<'scope, '_>,
+        function: usize,
+        to: Reg,
+        callee: &Callee,
+    ) -> Result<(), Failure> {
+        let arguments = callee.arguments.iter().map(|argument| match self.get(*argument) {
+            Slot::Int(value) => Argument::Int(*value),
+            Slot::Channel(channel) => Argument::Channel(channel.clone()),
+            Slot::Empty | Slot::Task(_) => unreachable!("the verifier lets no task be a parameter"),
+        });
+        let arguments = arguments.collect();
+        let is_awaited = self.state.run.code.is_awaited(function, to.0);
+        let handle = self.state.create_task(nursery, callee.function.0 as usize, arguments, is_awaited)?;
+        self.set(to, handle.map_or(Slot::Empty, |handle| Slot::Task(Rc::new(handle))));
+        Ok(())
+    }
+
+    fn step(&mut self, op: &Op, function: usize, line: u32) -> Result<(), Failure> {
         match op {
             Op::Const(to, value) => self.set_int(*to, *value),
             Op::ConstBool(to, value) => self.set_int(*to, (*value).into()),
@@ -355,18 +298,24 @@ impl Machine {
                 self.enter(callee.function.0 as usize, arguments, *to)?;
             }
             Op::Print(pieces) => {
-                self.spending.settle()?;
-                self.print(pieces, line)?;
+                let values = pieces.iter().filter_map(|piece| match piece {
+                    Piece::Text(_) => None,
+                    Piece::Value(reg) => Some(self.int(*reg)),
+                });
+                let values: Vec<_> = values.collect();
+                self.state.print(function, pieces, &values, line)?;
             }
-            Op::BudgetCheck => self.spending.check()?,
-            Op::BudgetDecrement(operations) => self.spending.owe(*operations),
-            Op::Yield => {
-                self.spending.settle()?;
-                self.spending.guarded(yield_now)?;
-            }
+            Op::BudgetCheck => self.state.spending.check()?,
+            Op::BudgetDecrement(operations) => self.state.spending.owe(*operations),
+            Op::Yield => self.state.yield_now()?,
             Op::TaskJoin(to, task) => {
-                self.spending.settle()?;
-                self.join(*to, *task)?;
+                let Slot::Task(handle) = self.get(*task).clone() else {
+                    unreachable!("the verifier knows that it is a task")
+                };
+                let value = self.state.join(&handle)?;
+                if let Some(to) = to {
+                    self.set_int(*to, value);
+                }
             }
             Op::NurseryBegin(_) | Op::NurseryEnd(_) | Op::TaskCreate(..) => unreachable!("`run` does them"),
             Op::Spawn(..) | Op::AsyncCall(..) | Op::Await(..) => unreachable!("the verifier refuses them"),
@@ -375,27 +324,54 @@ impl Machine {
         Ok(())
     }
 
-    fn print(&mut self, pieces: &[Piece], line: u32) -> Result<(), Stopped> {
-        let mut text = String::new();
-        for (at, piece) in pieces.iter().enumerate() {
-            if at > 0 {
-                text.push(' ');
+    fn channel_step(&mut self, op: &Op) -> Result<(), Failure> {
+        match op {
+            Op::ChannelCreate(to, capacity) => {
+                let channel = self.state.create_channel(self.int(*capacity))?;
+                self.set(*to, Slot::Channel(channel));
             }
-            match piece {
-                Piece::Text(piece) => text.push_str(piece),
-                Piece::Value(reg) => match (self.type_of(*reg), self.int(*reg)) {
-                    (Type::Bool, value) => text.push_str(if value != 0 { "true" } else { "false" }),
-                    (_, value) => text.push_str(&value.to_string()),
-                },
+            Op::ChannelSend(channel, value) => self.state.send(&self.channel(*channel), self.int(*value))?,
+            Op::ChannelRecv(to, channel) => {
+                let value = self.state.receive(&self.channel(*channel))?;
+                self.set_int(*to, value);
             }
+            Op::ChannelNext(to, some, channel) => {
+                let value = self.state.next(&self.channel(*channel))?;
+                self.set_int(*some, value.is_some().into());
+                self.set_int(*to, value.unwrap_or(0));
+            }
+            Op::ChannelTrySend(to, channel, value) => {
+                let is_sent = self.state.try_send(&self.channel(*channel), self.int(*value))?;
+                self.set_int(*to, is_sent.into());
+            }
+            Op::ChannelTryRecv(to, channel, otherwise) => {
+                let value = self.state.try_receive(&self.channel(*channel), self.int(*otherwise))?;
+                self.set_int(*to, value);
+            }
+            Op::ChannelClose(channel) => self.state.close(&self.channel(*channel))?,
+            Op::ChannelIsClosed(to, channel) => {
+                let is_closed = self.state.is_closed(&self.channel(*channel))?;
+                self.set_int(*to, is_closed.into());
+            }
+            Op::ChannelLen(to, channel) => {
+                let length = self.state.length(&self.channel(*channel))?;
+                self.set_int(*to, length);
+            }
+            Op::SelectBegin => self.state.select_begin(),
+            Op::SelectRecv(channel) => self.state.select_case(self.channel(*channel), None),
+            Op::SelectSend(channel, value) => {
+                self.state.select_case(self.channel(*channel), Some(self.int(*value)));
+            }
+            Op::SelectTimeout(time) => self.state.select_timeout(self.int(*time))?,
+            Op::SelectDefault => self.state.select_default(),
+            Op::SelectWait(chosen, value) => {
+                let (number, received) = self.state.select_wait()?;
+                self.set_int(*chosen, number);
+                self.set_int(*value, received);
+            }
+            _ => unreachable!("`step` does all others"),
         }
-        let (host, spent) = (self.host.clone(), self.spending.spent);
-        self.spending.guarded(|| host.print(&Printed { text: &text, spent, line }))
-    }
-
-    fn type_of(&self, reg: Reg) -> Type {
-        let function = self.frames.last().map_or(0, |frame| frame.function);
-        self.engine.program.module().functions[function].registers[reg.0 as usize]
+        Ok(())
     }
 }
 

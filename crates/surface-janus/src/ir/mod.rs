@@ -27,6 +27,8 @@ use std::fmt;
 pub use parse::parse;
 pub use verify::{Refused, Verified, verify};
 pub(crate) use verify::{back_edges, successors};
+#[cfg(feature = "native")]
+pub(crate) use verify::{reads, writes};
 
 /// The type of a register, or of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

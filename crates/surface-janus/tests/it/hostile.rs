@@ -101,7 +101,7 @@ fn shuffled(text: &str, cuts: &[usize]) -> String {
 }
 
 /// In some lines the number of a register or of a block becomes another.
-fn renumbered(text: &str, changes: &[(usize, usize)]) -> String {
+pub(crate) fn renumbered(text: &str, changes: &[(usize, usize)]) -> String {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     for (line, number) in changes {
         let line = line % lines.len();

@@ -6,5 +6,6 @@ mod guide;
 mod hostile;
 mod ir;
 mod limits;
+mod native;
 mod problems;
 mod programs;

@@ -437,7 +437,7 @@ fn a_cancelled_program_ends_whatever_it_defers() {
             end
         "
         ));
-        let options = NurseryOptions::new().timeout(std::time::Duration::from_millis(20));
+        let options = NurseryOptions::new().timeout(std::time::Duration::from_millis(150));
         let done = run_in(&program, Host::new(), options);
         assert_eq!(done.lines[..1], ["at once"], "{hog}");
         // The loop has used up what there was for the others.

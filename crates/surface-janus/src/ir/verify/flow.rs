@@ -95,7 +95,7 @@ fn walk(function: &Function, block: usize, at_begin: &[Option<Known>]) -> Checke
     let mut handler: Option<Known> = None;
     let unused = Known { written: begin.clone(), nurseries: known.nurseries.clone(), failing: true };
     for (at, inst) in body.code.iter().enumerate() {
-        reads(&inst.op, |reg| match known.written.has(reg) {
+        try_reads(&inst.op, |reg| match known.written.has(reg) {
             true => Ok(()),
             false => wrong(block, at, format!("%{} may not be written yet", reg.0)),
         })?;
@@ -198,7 +198,16 @@ fn step(op: &Op, known: &mut Known, block: usize, at: usize) -> Checked {
 }
 
 /// The registers an instruction reads.
-fn reads(op: &Op, mut read: impl FnMut(Reg) -> Checked) -> Checked {
+#[cfg(feature = "native")]
+pub(crate) fn reads(op: &Op, mut read: impl FnMut(Reg)) {
+    _ = try_reads(op, |reg| {
+        read(reg);
+        Ok(())
+    });
+}
+
+/// The same, up to the first that is wrong.
+fn try_reads(op: &Op, mut read: impl FnMut(Reg) -> Checked) -> Checked {
     match op {
         Op::Const(..)
         | Op::ConstBool(..)
@@ -243,7 +252,7 @@ fn reads(op: &Op, mut read: impl FnMut(Reg) -> Checked) -> Checked {
 }
 
 /// The registers an instruction writes.
-fn writes(op: &Op, mut write: impl FnMut(Reg)) {
+pub(crate) fn writes(op: &Op, mut write: impl FnMut(Reg)) {
     match op {
         Op::Const(to, _)
         | Op::ConstBool(to, _)

@@ -20,6 +20,8 @@ mod shape;
 use std::collections::HashSet;
 use std::fmt;
 
+#[cfg(feature = "native")]
+pub(crate) use flow::{reads, writes};
 pub(crate) use graph::{back_edges, successors};
 
 use super::{Function, Module};

@@ -24,12 +24,12 @@ use super::host::Spent;
 use crate::limits::CLEANUP_OPS_MAX;
 
 /// The account of one task.
-pub(super) struct Spending {
+pub(crate) struct Spending {
     owed: u64,
     /// A check is due when so much is owed.
     due: u64,
     interval: u64,
-    pub(super) spent: Spent,
+    pub(crate) spent: Spent,
     /// It was refused more.
     refused: Option<TaskError>,
     /// It cleans up after a cancellation: what it does meanwhile is not interrupted, and does not wait.
@@ -49,12 +49,24 @@ impl Spending {
         self.plan()
     }
 
-    pub(super) fn owe(&mut self, operations: u32) {
+    pub(crate) fn owe(&mut self, operations: u32) {
         self.owed = self.owed.saturating_add(operations.into());
     }
 
+    /// How many operations may be owed more before a check is due; 0 or less if one is. Above 0 at every end of a block, by `ir/verify/budget.rs`.
+    #[cfg(feature = "native")]
+    pub(crate) fn left(&self) -> i64 {
+        (i128::from(self.due) - i128::from(self.owed)).clamp(i64::MIN.into(), i64::MAX.into()) as i64
+    }
+
+    /// So much is left now: the rest is owed.
+    #[cfg(feature = "native")]
+    pub(crate) fn set_left(&mut self, left: i64) {
+        self.owed = (i128::from(self.due) - i128::from(left)).clamp(0, u64::MAX.into()) as u64;
+    }
+
     /// A check: pays if that is due, and then lets others run.
-    pub(super) fn check(&mut self) -> Result<(), Stopped> {
+    pub(crate) fn check(&mut self) -> Result<(), Stopped> {
         if self.owed < self.due {
             return Ok(());
         }
@@ -63,7 +75,7 @@ impl Spending {
     }
 
     /// Pays everything that is owed.
-    pub(super) fn settle(&mut self) -> Result<(), Stopped> {
+    pub(crate) fn settle(&mut self) -> Result<(), Stopped> {
         if self.owed == 0 {
             return Ok(());
         }

@@ -101,7 +101,7 @@ impl Error for Fault {}
 
 /// Why an instruction did not succeed.
 #[derive(Clone, Debug)]
-pub(super) enum Stopped {
+pub(crate) enum Stopped {
     /// An error of the program.
     Fault(Fault),
     /// An error of the task runtime, or of a task in a nursery.
@@ -113,7 +113,7 @@ pub(super) enum Stopped {
 }
 
 /// As long as it has no line.
-pub(super) enum Failure {
+pub(crate) enum Failure {
     Kind(FaultKind),
     Stopped(Stopped),
 }
