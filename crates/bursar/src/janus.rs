@@ -72,8 +72,8 @@
 //! ```
 #[doc(inline)]
 pub use surface_janus::{
-    CallError, Failure, Fault, FaultKind, Host, Location, Options, Outcome, Printed, Problem, Problems, Profile,
-    Program, Spent, Value,
+    CallError, Engine, Failure, Fault, FaultKind, Host, Location, Options, Outcome, Printed, Problem, Problems,
+    Profile, Program, Spent, Value,
 };
 
 /// QTJIR, what programs are compiled to: blocks, instructions, their text form, and the verifier that everything passes before it runs.

@@ -42,6 +42,12 @@ pub(crate) fn exec(options: &Options) -> Result<u8, Failure> {
     if let Some(form) = options.emit {
         let text = match form {
             Emit::Qtjir => source.program.ir().to_string(),
+            Emit::Clif => source.program.clif().ok_or_else(|| {
+                Failure::broken(format!(
+                    "{} has no machine code: it is interpreted, for its size or for this processor; see `--emit qtjir`",
+                    name(options)
+                ))
+            })?,
         };
         return print(&text).map(|()| Exit::Success as u8);
     }

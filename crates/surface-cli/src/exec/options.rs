@@ -16,7 +16,7 @@ Examples:
   bursar exec sum.jan --arg 20 --arg true      with arguments for `main`
   bursar exec race.jan --seed 7                in virtual time; the same run every time
   bursar exec race.jan --explore 0..1000       look for a seed that fails
-  bursar exec hello.jan --emit qtjir           print what it is compiled to
+  bursar exec hello.jan --emit qtjir           print what it is compiled to; `clif`: what machine code is made of
   bursar exec hello.qtjir                      run that; it is verified first
   bursar exec hello.jan --check --json         compile only, for scripts
 
@@ -109,6 +109,8 @@ pub(crate) struct Options {
 pub(super) enum Emit {
     /// The intermediate representation, as text
     Qtjir,
+    /// What Cranelift makes machine code of, as text
+    Clif,
 }
 
 impl Options {

@@ -311,6 +311,10 @@ end
 fn what_is_emitted_runs_as_the_program_does_and_what_is_not_verified_does_not() {
     let site = site("func main() do\n    print(6 * 7)\nend\n");
     let ir = says(&site.bursar("exec x.jan --emit qtjir"));
+    if cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
+        let clif = says(&site.bursar("exec x.jan --emit clif"));
+        assert!(clif.contains("function") && clif.contains("block0"), "{clif}");
+    }
     assert!(ir.contains("func @main("), "{ir}");
     fs::write(site.path("x.qtjir"), &ir).unwrap();
     let output = site.bursar("exec x.qtjir");

@@ -51,7 +51,7 @@ fn ask(socket: &Path) -> Result<Option<PolicyLine>, Failure> {
     let client =
         Client::connect_at(socket, "the policy service").map_err(|error| Failure::broken(error.to_string()))?;
     let Some(mut client) = client else {
-        // A socket that is there and may not be used belongs to somebody else, and may well be served.
+        // A socket that is there and may not be used belongs to another user, and may well be served.
         let is_barred = fs::metadata(socket).is_ok_and(|about| about.uid() != rustix::process::geteuid().as_raw());
         if is_barred {
             let owner = "belongs to another user; ask as that user, or name another socket with `--socket`";
