@@ -230,7 +230,7 @@ impl NurseryOptions {
     ///
     /// let too_much = Context::budget(Duration::from_secs(1)).period(Duration::from_secs(1));
     /// let refused = nursery_with(NurseryOptions::new().name("greedy").context(too_much), |_| Ok(())).unwrap_err();
-    /// assert!(refused.to_string().contains("greedy: its tasks needs 1 s in every 1 s"), "{refused}");
+    /// assert!(refused.to_string().contains("greedy: the context needs 1 s in every 1 s"), "{refused}");
     /// # Ok::<(), bursar::TaskError>(())
     /// ```
     pub fn context(mut self, context: Context) -> Self {
