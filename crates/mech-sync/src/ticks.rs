@@ -155,8 +155,8 @@ mod tests {
         assert!(after.blocked > before.blocked);
     }
 
-    #[test]
-    fn it_agrees_with_the_clock_and_never_goes_back() {
+    /// How long 20 ms of the clock are by the counter, over how long they are by the clock.
+    fn counter_over_clock() -> f64 {
         let (begun, first) = (Instant::now(), nanos());
         let mut last = first;
         while begun.elapsed() < Duration::from_millis(20) {
@@ -164,8 +164,13 @@ mod tests {
             assert!(now >= last, "{now} after {last}");
             last = now;
         }
-        // The thread may have been stopped between the two clocks, at either end.
-        let (by_clock, by_counter) = (begun.elapsed().as_secs_f64(), (nanos() - first) as f64 / 1e9);
-        assert!((by_clock / by_counter - 1.0).abs() < 0.2, "{by_clock} s by the clock, {by_counter} s by the counter");
+        (nanos() - first) as f64 / 1e9 / begun.elapsed().as_secs_f64()
+    }
+
+    #[test]
+    fn it_agrees_with_the_clock_and_never_goes_back() {
+        // On a busy machine the thread may be stopped between the two clocks, at either end.
+        let ratios: Vec<f64> = (0..10).map(|_| counter_over_clock()).collect();
+        assert!(ratios.iter().any(|ratio| (ratio - 1.0).abs() < 0.1), "the counter over the clock: {ratios:?}");
     }
 }

@@ -89,6 +89,7 @@ fn threads_of_a_group_that_began_beside_a_busy_worker() -> HashSet<ThreadId> {
                             }
                             yield_now();
                         }
+                        comes_back.store(true, Relaxed); // also if it begins when the time is up
                     });
                 }
                 Ok(())
