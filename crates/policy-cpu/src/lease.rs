@@ -123,22 +123,31 @@ pub enum LeaseError {
 impl fmt::Display for LeaseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            LeaseError::Stale => f.write_str("the lease or its owner is gone"),
+            LeaseError::Stale => f.write_str("the lease or its owner is gone; grant another"),
             LeaseError::NoHousekeepingCpu { wanted } => {
                 write!(f, "a lease of CPUs {wanted} leaves none for the system; leave at least one out")
             }
-            LeaseError::Unavailable { cpu } => write!(f, "CPU {cpu} is leased already, or does not exist"),
+            LeaseError::Unavailable { cpu } => {
+                write!(f, "CPU {cpu} is leased already, or does not exist; revoke that lease, or name another CPU")
+            }
             LeaseError::Pinned { cpu, work } => {
                 write!(f, "{work:?} is pinned to CPU {cpu}; move it, or tolerate it in the lease")
             }
             LeaseError::RingConsumers { count } => {
-                write!(f, "the ring has {count} consumers; a ring that is polled has exactly one")
+                write!(
+                    f,
+                    "the ring has {count} consumers; a ring that is polled has exactly one: let one thread of the owner poll it"
+                )
             }
-            LeaseError::NotChargeable => f.write_str("its accounting target is gone, or may not be used on these CPUs"),
+            LeaseError::NotChargeable => {
+                f.write_str("its accounting target is gone, or may not be used on these CPUs; name a context that may")
+            }
             LeaseError::RevocationTooSlow { latency, limit } => {
-                write!(f, "a revocation takes up to {latency} ns, and the lease allows {limit} ns")
+                write!(f, "a revocation takes up to {latency} ns, and the lease allows {limit} ns; allow {latency} ns")
             }
-            LeaseError::Full => f.write_str("there are as many leases as the scheduler can hold"),
+            LeaseError::Full => f.write_str(
+                "there are as many leases as the scheduler can hold; revoke one, or give it a larger `Capacity`",
+            ),
             LeaseError::NotGranted => f.write_str("the lease is active already, or is being revoked"),
         }
     }

@@ -293,14 +293,14 @@ impl Machine {
     /// What it came to so far.
     fn report(&self) -> Report {
         let threads = self.threads.iter().map(|thread| ThreadReport {
+            waits: thread.waits_until(self.now),
             name: thread.name.clone(),
             process: self.processes.get(thread.process).map(|(name, _)| name.clone()).unwrap_or_default(),
             account: match self.scheduler.thread(thread.id) {
                 Ok(state) => *state.account(),
                 Err(_) => thread.final_account,
             },
-            waits: thread.waits.clone(),
-            wait_max: thread.waits.max(),
+            wait_max: thread.waits_until(self.now).max(),
             rounds: thread.rounds,
             deadlines: thread.deadlines,
             misses: thread.misses,

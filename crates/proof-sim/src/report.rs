@@ -19,7 +19,7 @@ pub struct ThreadReport {
     pub process: String,
     /// What it used.
     pub account: ThreadCpuAccount,
-    /// How long it waited for a CPU after each event.
+    /// How long it waited for a CPU after each event; a wait that lasts counts up to now.
     pub waits: Histogram,
     /// How long, at most.
     pub wait_max: Nanos,

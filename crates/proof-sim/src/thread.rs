@@ -86,6 +86,15 @@ impl Simulated {
         self.wait_limit.filter(|limit| waited > *limit).map(|_| waited)
     }
 
+    /// How long it waited each time, also the wait that lasts.
+    pub(crate) fn waits_until(&self, now: Nanos) -> Histogram {
+        let mut waits = self.waits.clone();
+        if let (Some(since), false) = (self.ready_since, self.is_over) {
+            waits.add(now - since);
+        }
+        waits
+    }
+
     /// It did what it was woken for.
     pub(crate) fn is_done(&mut self, now: Nanos) {
         if let Some(due) = self.due.take() {

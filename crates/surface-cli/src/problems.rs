@@ -2,7 +2,7 @@
 //!
 //! Room: surface.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
@@ -53,5 +53,11 @@ pub(crate) fn invalid(problems: &surface_jobfile::Problems) -> Failure {
     if !picture.ends_with('\n') {
         crate::exit::say!();
     }
-    Failure::new(Exit::BadFile, format!("{file} has {count}; fix what is marked above"))
+    let syntax = match Path::new(file).extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json")) {
+        true => {
+            "; the help shows TOML: in JSON, `[job.a]` is `\"job\": { \"a\": { … } }`, and `key = 1` is `\"key\": 1`"
+        }
+        false => "",
+    };
+    Failure::new(Exit::BadFile, format!("{file} has {count}; fix what is marked above{syntax}"))
 }

@@ -161,7 +161,8 @@ fn a_job_that_is_found_again_has_run_since_it_started_and_not_since_it_was_found
     let succeeded = told.lines().find(|line| line.contains("\"succeeded\"")).unwrap();
     let ran_ms: u64 = succeeded.split("\"ran_ms\":").nth(1).unwrap().split([',', '}']).next().unwrap().parse().unwrap();
     let wall_ms = job.detail.wall_ms.unwrap();
-    assert!(ran_ms.abs_diff(wall_ms) < 1_000 && ran_ms + 50 >= wall_ms, "{ran_ms} of {wall_ms} ms");
+    // On a busy machine the run may learn of a start some time after it; since it was found it would be next to nothing.
+    assert!(ran_ms * 2 >= wall_ms && ran_ms < wall_ms + 1_000, "{ran_ms} of {wall_ms} ms");
 }
 
 /// A job that still runs, and whose run and keeper were killed; its process.

@@ -128,10 +128,45 @@ fn options_of_a_simulation_are_answered_with_value_limit_and_way_out() {
         ("--cpus 300", "300 is not in 1..=256"),
         ("--window 5ms", "there is no `..` in it"),
         ("--window 5ms..1ms", "its end is not after its beginning"),
+        ("--window 2s..3s", "`--window` begins at 2.0 s, and the run ends at 1.0 s; choose an earlier one"),
     ] {
         let error = complains(&site.bursar(&format!("sim jobs.toml {option}")), 2);
         assert!(error.contains(part), "{option}: `{part}` is missing from:\n{error}");
     }
+}
+
+#[test]
+fn a_wait_that_lasts_to_the_end_is_shown() {
+    let site = Site::new(
+        "for = '200ms'\n[thread.hog]\nclass = 'fair'\ndoes = ['run 1s']\n[thread.starved]\nclass = 'idle'\ndoes = ['run 1ms']\n",
+    );
+    let told: serde_json::Value = serde_json::from_str(&says(&site.bursar("sim jobs.toml --json"))).unwrap();
+    let starved = &told["runs"][0]["threads"][1];
+    assert_eq!((starved["name"].as_str(), starved["ran_ns"].as_u64()), (Some("starved"), Some(0)), "{told}");
+    assert_eq!((starved["waits"].as_u64(), starved["wait_max_ns"].as_u64()), (Some(1), Some(200_000_000)), "{told}");
+}
+
+#[test]
+fn a_cycle_of_calls_is_refused_and_told() {
+    let site = Site::new(
+        "for = '100ms'\n[thread.left]\ndoes = ['run 1ms', 'call right']\n[thread.right]\ndoes = ['receive', 'run 1ms', 'call left', 'reply']\n",
+    );
+    let told = says(&site.bursar("sim jobs.toml"));
+    assert!(told.contains("\nright was refused 4") && told.contains("(a cycle of calls)"), "{told}");
+    let told: serde_json::Value = serde_json::from_str(&says(&site.bursar("sim jobs.toml --json"))).unwrap();
+    let threads = &told["runs"][0]["threads"];
+    assert_eq!(threads[0]["refused"].as_u64(), Some(0), "{told}");
+    assert!(threads[1]["refused"].as_u64().is_some_and(|count| count >= 40), "{told}");
+}
+
+#[test]
+fn help_for_a_file_in_json_says_how_toml_is_read() {
+    let site = Site::new("");
+    fs::write(site.path("jobs.json"), "{ \"thread\": { \"hog\": 3 } }").unwrap();
+    let error = complains(&site.bursar("sim jobs.json"), 3);
+    assert!(error.contains("in JSON, `[job.a]` is `\"job\": { \"a\": { … } }`"), "{error}");
+    let error = complains(&site.bursar("check jobs.json"), 3);
+    assert!(error.contains("the help shows TOML"), "{error}");
 }
 
 #[test]

@@ -89,6 +89,12 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     }
     let time = options.time.unwrap_or(plan.time);
     let window = options.window.clone().unwrap_or(0..WINDOW);
+    if window.start >= time {
+        let [from, time] = [window.start, time].map(|time| surface_text::amounts::latency(time as f64 / 1e3));
+        return Err(Failure::usage(format!(
+            "`--window` begins at {from}, and the run ends at {time}; choose an earlier one, or simulate more with `--for`"
+        )));
+    }
     let window = window.start.min(time)..window.end.min(time);
     let run = Run { policy: Policy::Eevdf, cpus, seed: options.seed.unwrap_or(plan.seed), time, window };
     let mut runs = Vec::new();

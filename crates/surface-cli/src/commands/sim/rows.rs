@@ -22,6 +22,8 @@ pub(super) struct ThreadRow {
     pub(super) preemptions: u64,
     pub(super) deadlines: u64,
     pub(super) misses: u64,
+    /// Calls and polls that failed at once.
+    pub(super) refused: u64,
 }
 
 /// One CPU, or all of them.
@@ -79,6 +81,7 @@ pub(super) fn threads(plan: &Plan, run: &Run, report: &Report) -> Vec<ThreadRow>
             preemptions: 0,
             deadlines: 0,
             misses: 0,
+            refused: 0,
         };
         for thread in left.by_ref().take(section.count as usize) {
             row.ran_ns += thread.account.runtime;
@@ -86,6 +89,7 @@ pub(super) fn threads(plan: &Plan, run: &Run, report: &Report) -> Vec<ThreadRow>
             row.preemptions += thread.account.preemptions;
             row.deadlines += thread.deadlines;
             row.misses += thread.misses;
+            row.refused += thread.refused;
             waits.merge(&thread.waits);
         }
         row.share = row.ran_ns as f64 / (run.time as f64 * f64::from(run.cpus));

@@ -5,7 +5,7 @@
 use console::Style;
 use serde::Serialize;
 use surface_simfile::{Nanos, Options as Run, Plan, Policy, Report};
-use surface_text::amounts::latency;
+use surface_text::amounts::{counted, latency};
 
 use super::rows::{self, ContextRow, CpuRow, RingRow, ThreadRow};
 use crate::out;
@@ -109,10 +109,26 @@ pub(super) fn text(plan: &Plan, run: &Run, runs: &[(Policy, Report)]) -> String 
         };
         rows::threads(plan, run, report).into_iter().map(row).collect()
     });
+    text += &refused(plan, run, runs);
     for more in [contexts(run, runs), rings(runs), cpus_of(run, runs)] {
         if !more.is_empty() {
             text.push('\n');
             text += &more;
+        }
+    }
+    text
+}
+
+/// A line for each thread that was refused something. One line says it for several policies: that of the most.
+fn refused(plan: &Plan, run: &Run, runs: &[(Policy, Report)]) -> String {
+    let mut text = String::new();
+    for section in 0..plan.threads.len() {
+        let rows = runs.iter().map(|(_, report)| rows::threads(plan, run, report).swap_remove(section));
+        if let Some(row) = rows.max_by_key(|row| row.refused).filter(|row| row.refused > 0) {
+            let (name, count) = (row.name, counted(row.refused as usize, "time"));
+            text += &format!(
+                "{name} was refused {count}: what it called had ended or waits for it (a cycle of calls), or its ring has another consumer\n"
+            );
         }
     }
     text
