@@ -30,6 +30,9 @@ const COMPLETIONS: &[(&str, &str)] = &[
     ("fish", "fish/vendor_completions.d/bursar.fish"),
 ];
 
+/// The C library, as `target/release` and as `lib` have it.
+const LIBRARIES: &[&str] = &["libjanus.so", "libjanus.a"];
+
 /// What was made.
 pub(crate) struct Made {
     pub(crate) version: String,
@@ -65,7 +68,7 @@ pub(crate) fn make() -> Result<Made, String> {
         return Err("`objcopy` is missing; install it: on Debian, `apt-get install binutils`".to_owned());
     }
     let packer = CARGO_DEB.subcommand()?;
-    Cargo::new(&["build", "--release", "-p", "bursar-cli"]).run()?;
+    Cargo::new(&["build", "--release", "-p", "bursar-cli", "-p", "bursar-surface-capi"]).run()?;
 
     let version = version(&root())?;
     let folder = target_dir().join("dist");
@@ -78,6 +81,7 @@ pub(crate) fn make() -> Result<Made, String> {
     let debug = folder.join("bursar.debug");
     stage_program(&stage, &debug)?;
     stage_texts(&stage)?;
+    stage_library(&stage, &version)?;
     let tarball = pack(&stage, &folder, &format!("bursar-{version}-{ARCH}-linux"))?;
 
     Cargo::with(packer, &["deb", "-p", "bursar-cli", "--no-build", "--no-strip"])
@@ -105,6 +109,7 @@ impl Made {
         row(&self.tarball, "for any Linux with a C library as new as this one's")
             + &row(&self.package, "for Debian and its like")
             + &row(&self.program(), "the program in them, stripped")
+            + &row(&self.stage.join("lib/libjanus.so"), "the C library in them, beside an archive and its header")
             + row(&self.debug, "its debug information; beside the program, backtraces name lines").trim_end()
     }
 }
@@ -170,6 +175,22 @@ fn stage_texts(stage: &Path) -> Result<(), String> {
     Ok(())
 }
 
+/// The C library, shared and as an archive, with its header and what `pkg-config` reads.
+fn stage_library(stage: &Path, version: &str) -> Result<(), String> {
+    for name in LIBRARIES {
+        let library = stage.join("lib").join(name);
+        copy(&target_dir().join("release").join(name), &library)?;
+        output(Command::new("objcopy").arg("--strip-debug").arg(&library))?;
+    }
+    copy(&root().join("crates/surface-capi/include/janus.h"), &stage.join("include/janus.h"))?;
+    // Paths are relative to the file, so the tarball can be unpacked anywhere.
+    let config = format!(
+        "prefix=${{pcfiledir}}/../..\nName: janus\nDescription: nurseries, tasks, channels and budgets for C\nVersion: {version}\n\
+         Cflags: -I${{prefix}}/include\nLibs: -L${{prefix}}/lib -ljanus\nLibs.private: -lpthread -ldl -lm\n"
+    );
+    write(&stage.join("lib/pkgconfig/janus.pc"), config.as_bytes())
+}
+
 /// Writes a file, and the folders above it.
 fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
     let folder = path.parent().expect("a file lies in a folder");
@@ -218,8 +239,11 @@ mod tests {
             "share/doc/bursar/*",
             "share/doc/bursar/examples/*",
             "share/doc/bursar/examples/janus/*",
+            "include/janus.h",
+            "lib/pkgconfig/janus.pc",
         ];
-        for place in staged.chain(folders.map(str::to_owned)) {
+        let libraries = LIBRARIES.iter().map(|name| format!("lib/{name}"));
+        for place in staged.chain(folders.map(str::to_owned)).chain(libraries) {
             let source = format!("target/release/dist/{place}");
             assert!(sources.contains(&source.as_str()), "{source} is not among {sources:?}");
         }

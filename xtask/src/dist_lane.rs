@@ -27,9 +27,14 @@ const QUICKSTART: &str = "srv/examples/quickstart.toml";
 
 /// Makes everything, and installs and runs it.
 pub(crate) fn check() -> Result<(), String> {
-    for (program, package) in
-        [("groff", "groff-base"), ("dpkg", "dpkg"), ("unshare", "util-linux"), ("readelf", "binutils")]
-    {
+    for (program, package) in [
+        ("groff", "groff-base"),
+        ("dpkg", "dpkg"),
+        ("unshare", "util-linux"),
+        ("readelf", "binutils"),
+        ("cc", "gcc"),
+        ("pkg-config", "pkg-config"),
+    ] {
         if !starts(program) {
             return Err(format!("this lane needs {program}; on Debian: `apt-get install {package}`"));
         }
@@ -45,6 +50,10 @@ pub(crate) fn check() -> Result<(), String> {
         furnish(&folder)?;
         quickstart(&folder, &made.version).map_err(|error| format!("installed from the {name}: {error}"))?;
         println!("{name}: installed into an empty root; the quickstart runs there");
+        library(&folder, &made.version).map_err(|error| format!("the C library of the {name}: {error}"))?;
+        println!(
+            "{name}: a C program is compiled with what it installed, and runs with the shared library and with the archive"
+        );
     }
     Ok(())
 }
@@ -164,6 +173,32 @@ fn furnish(folder: &Path) -> Result<(), String> {
         }
     }
     copy(&folder.join("usr/share/doc/bursar/examples/quickstart.toml"), &folder.join(QUICKSTART))
+}
+
+/// A program of the guide for C is compiled with what `pkg-config` says of the root, and runs.
+fn library(folder: &Path, version: &str) -> Result<(), String> {
+    let (lib, program) = (folder.join("usr/lib"), folder.join("tmp/hello"));
+    let source = "#include <janus.h>\n#include <stdio.h>\nstatic int64_t task(void *arg) { return *(int64_t *)arg == 3 ? 0 : 1; }\n\
+                  int main(void) { int64_t three = 3; janus_rt_init(1); janus_nursery_t *n = janus_nursery_create();\n\
+                  janus_nursery_spawn(n, task, &three); printf(\"verdict %d\\n\", (int)janus_nursery_await_all(n));\n\
+                  janus_nursery_destroy(n); janus_rt_shutdown(); }\n";
+    fs::write(program.with_extension("c"), source).map_err(at(&program))?;
+    let flags = |more: &str| {
+        let mut config = Command::new("pkg-config");
+        config.env("PKG_CONFIG_PATH", lib.join("pkgconfig")).args(["--cflags", "--libs"]);
+        output(config.args(more.split_whitespace()).arg(format!("janus = {version}")))
+    };
+    for (kind, more) in [("shared library", ""), ("archive", "--static")] {
+        let flags = flags(more)?.replace("-ljanus", if more.is_empty() { "-ljanus" } else { "-l:libjanus.a" });
+        let mut cc = Command::new("cc");
+        cc.arg("-o").arg(&program).arg(program.with_extension("c")).args(flags.split_whitespace());
+        output(&mut cc)?;
+        let said = output(Command::new(&program).env("LD_LIBRARY_PATH", &lib))?;
+        if said != "verdict 0\n" {
+            return Err(format!("a program with the {kind} printed {said:?}"));
+        }
+    }
+    Ok(())
 }
 
 /// The files that `ldd` names.
