@@ -339,7 +339,35 @@ impl Generator {
         self.line("end");
     }
 
+    /// A loop that only works out numbers, which is run in another way than others; many of them fail in one of their turns.
+    fn working_loop(&mut self) {
+        let (sum, index) = (self.name("s"), self.name("i"));
+        let (from, count) = (self.below(9) as i64 - 4, 1 + self.below(60) as i64);
+        let (from, to) = if self.one_in(8) { (i64::MAX - count, i64::MAX) } else { (from, from + count) };
+        let first = self.below(50);
+        self.line(&format!("var {sum} = {first}"));
+        self.line(&format!("for {index} in {from}..{to} do"));
+        for _ in 0..1 + self.below(3) {
+            let number = 1 + self.below(200);
+            let statement = match self.below(7) {
+                0 => format!("{sum} = {sum} * {index}"),
+                1 => format!("{sum} = {sum} / ({index} - {number})"),
+                2 => format!("{sum} = {sum} - {index} % 7"),
+                3 => format!("if {sum} > {number} do {sum} = {sum} - {number} end"),
+                4 => format!("if {index} % 3 == 1 do {sum} = {number} else {sum} = {sum} + {index} end"),
+                5 => format!("if {sum} < {number} do {sum} = 9223372036854775800 + {number} / {sum} end"),
+                _ => format!("{sum} = {sum} + {number} * {index}"),
+            };
+            self.line(&format!("    {statement}"));
+        }
+        self.line("end");
+        self.line(&format!("print(\"{sum}\", {sum})"));
+    }
+
     fn range(&mut self, result: Type) {
+        if self.one_in(3) {
+            return self.working_loop();
+        }
         let (name, from, count) = (self.name("i"), self.below(9) as i64 - 4, self.below(5) as i64);
         let dots = self.pick(&["..", "..<"]);
         // Also at the end of what an i64 can be.

@@ -320,7 +320,7 @@ impl Program {
         let options = nursery.task().name(function);
         let options = if stack_bytes > 0 { options.stack_bytes(stack_bytes) } else { options };
         Ok(options.try_spawn(move || {
-            let value = run_task(Arc::new(run), number, arguments)?;
+            let value = run_task(&Arc::new(run), number, arguments)?;
             Ok(match result {
                 Type::I64 => Value::Int(value),
                 Type::Bool => Value::Bool(value != 0),

@@ -19,7 +19,7 @@ use crate::task::{
 pub(crate) struct Interpreter;
 
 impl Execute for Interpreter {
-    fn run(&self, state: State, function: usize, arguments: Vec<Argument>) -> Ended {
+    fn run(&self, state: State<'_>, function: usize, arguments: Vec<Argument>) -> Ended {
         let mut machine = Machine { state, frames: Vec::new(), registers: Vec::new(), stack_left: 0 };
         let result = machine.task(function, arguments);
         Ended { result, spent: machine.state.spending.spent }
@@ -51,8 +51,8 @@ struct Frame {
     is_failing: bool,
 }
 
-struct Machine {
-    state: State,
+struct Machine<'a> {
+    state: State<'a>,
     frames: Vec<Frame>,
     registers: Vec<Slot>,
     stack_left: u64,
@@ -66,13 +66,13 @@ enum Exit {
     NurseryEnds(Arrived),
 }
 
-impl AsMut<State> for Machine {
-    fn as_mut(&mut self) -> &mut State {
+impl<'a> AsMut<State<'a>> for Machine<'a> {
+    fn as_mut(&mut self) -> &mut State<'a> {
         &mut self.state
     }
 }
 
-impl Machine {
+impl Machine<'_> {
     fn task(&mut self, function: usize, arguments: Vec<Argument>) -> Result<i64, Stopped> {
         self.stack_left = self.state.begin(function)?;
         let arguments = arguments.into_iter().map(|argument| match argument {

@@ -9,7 +9,7 @@
 //! A divisor 0, and the smallest number by -1, are sorted out before.
 //!
 //! # Why it looks as it does
-//! What is below something else can be one more: so loops count without a look. With a constant an overflow shows in the order of operand and result: one comparison. Numbers that fit into 32 bits are divided as such on x86-64, where a division of 64 bits
+//! What is below something else can be one more: so loops count without a look. What was compared with a constant has room for another, mostly. With a constant an overflow shows in the order of operand and result: one comparison. Numbers that fit into 32 bits are divided as such on x86-64, where a division of 64 bits
 //! takes several times as long on most processors; compilers of other languages do the same.
 
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -33,11 +33,11 @@ impl Translator<'_, '_, '_> {
 
     pub(super) fn arithmetic(&mut self, operator: Arithmetic, to: Reg, a: Reg, b: Reg) {
         let (known_a, known_b) = (self.constants.get(&a).copied(), self.constants.get(&b).copied());
-        let a_reg = a;
+        let fits = self.fits(operator, (a, known_a), (b, known_b));
         let (a, b) = (self.get(a), self.get(b));
-        let below = known_b == Some(1) && self.is_below_another(a_reg);
         let value = match (operator, known_a, known_b) {
-            (Arithmetic::Add, ..) if below => self.build.ins().iadd_imm_s(a, 1),
+            (Arithmetic::Add, ..) if fits => self.build.ins().iadd(a, b),
+            (Arithmetic::Sub, ..) if fits => self.build.ins().isub(a, b),
             (Arithmetic::Add, _, Some(known)) => self.add_constant(a, known),
             (Arithmetic::Add, Some(known), _) => self.add_constant(b, known),
             (Arithmetic::Sub, _, Some(known)) => self.subtract_constant(a, known),
@@ -62,6 +62,29 @@ impl Translator<'_, '_, '_> {
             (Arithmetic::Div | Arithmetic::Rem, ..) => self.divide(operator, a, b),
         };
         self.set(to, value);
+    }
+
+    /// Whether a sum or difference with a constant is known to fit.
+    pub(super) fn fits(
+        &self,
+        operator: Arithmetic,
+        (a, known_a): (Reg, Option<i64>),
+        (b, known_b): (Reg, Option<i64>),
+    ) -> bool {
+        let (reg, known) = match (operator, known_a, known_b) {
+            (Arithmetic::Add | Arithmetic::Sub, _, Some(known)) => (a, known),
+            (Arithmetic::Add, Some(known), None) => (b, known),
+            _ => return false,
+        };
+        if operator == Arithmetic::Add && known == 1 && self.is_below_another(reg) {
+            return true;
+        }
+        let bounds = self.bounds(reg);
+        let limits = [*bounds.start(), *bounds.end()];
+        limits.iter().all(|limit| match operator {
+            Arithmetic::Sub => limit.checked_sub(known).is_some(),
+            _ => limit.checked_add(known).is_some(),
+        })
     }
 
     fn add_constant(&mut self, a: Value, known: i64) -> Value {

@@ -58,12 +58,20 @@ pub(crate) enum Bug {
     KeepsLastError,
     /// A subtraction wraps.
     WrapsAround,
+    /// What is owed for the turns of a loop is forgotten if the loop fails.
+    TurnsUnpaid,
 }
 
 #[cfg(test)]
 impl Bug {
-    pub(super) const ALL: &[Bug] =
-        &[Bug::OwesUnsaid, Bug::ChecksLate, Bug::CallsTakeLess, Bug::KeepsLastError, Bug::WrapsAround];
+    pub(super) const ALL: &[Bug] = &[
+        Bug::OwesUnsaid,
+        Bug::ChecksLate,
+        Bug::CallsTakeLess,
+        Bug::KeepsLastError,
+        Bug::WrapsAround,
+        Bug::TurnsUnpaid,
+    ];
 }
 
 /// A program as machine code.

@@ -22,15 +22,15 @@ use crate::task::{Argument, Arrived, Channel, Ended, Failure, FaultKind, Handle,
 
 /// A task that runs machine code. Code knows where the first fields are.
 #[repr(C)]
-pub(super) struct Task {
+pub(super) struct Task<'a> {
     left: i64,
     /// What a helper returns besides its status.
     out: [i64; 2],
     /// What a helper returned that is called from a cold block.
     status: i64,
     pub(super) thrown: Option<Box<dyn Any + Send>>,
-    state: State,
-    native: Arc<Native>,
+    state: State<'a>,
+    native: &'a Native,
     handles: Vec<Slot>,
     /// What is printed next, or passed to the next task.
     values: Vec<i64>,
@@ -57,18 +57,18 @@ pub(super) struct Site {
     pub(super) is_failing: bool,
 }
 
-impl AsMut<State> for Task {
-    fn as_mut(&mut self) -> &mut State {
+impl<'a> AsMut<State<'a>> for Task<'a> {
+    fn as_mut(&mut self) -> &mut State<'a> {
         &mut self.state
     }
 }
 
-impl Task {
+impl<'a> Task<'a> {
     /// Runs a function as the body of a task.
     pub(super) fn run(
-        native: &Arc<Native>,
+        native: &'a Native,
         entry: Entry,
-        state: State,
+        state: State<'a>,
         function: usize,
         arguments: Vec<Argument>,
     ) -> Ended {
@@ -78,7 +78,7 @@ impl Task {
             status: 0,
             thrown: None,
             state,
-            native: native.clone(),
+            native,
             handles: Vec::new(),
             values: Vec::new(),
             nurseries: OpenNurseries::default(),
@@ -165,7 +165,7 @@ impl Task {
 
     /// Opens a nursery, and goes on in it at a point of the function. Returns the point behind its end, or the one where its end failed.
     fn nursery(&mut self, site: i64, frame: i64, inside: i64) -> Result<i64, Failure> {
-        let native = self.native.clone();
+        let native = self.native;
         let function = native.sites[site as usize].function as usize;
         let code = native.insides[function].expect("a function that opens nurseries has a way into them");
         let mut arrived_at = None;
@@ -202,7 +202,7 @@ pub(super) trait Helper {
     const NAME: &'static str;
     /// Whether it looks at what is owed.
     const PAYS: bool;
-    fn help(task: &mut Task, site: i64, a: i64, b: i64) -> Result<i64, Failure>;
+    fn help(task: &mut Task<'_>, site: i64, a: i64, b: i64) -> Result<i64, Failure>;
 }
 
 /// Defines the helpers: a number for each, and the address that code calls.
@@ -221,7 +221,7 @@ macro_rules! helpers {
             impl Helper for each::$name {
                 const NAME: &'static str = concat!("janus.", stringify!($name));
                 const PAYS: bool = helpers!(@pays $($pays)?);
-                fn help($task: &mut Task, $site: i64, $a: i64, $b: i64) -> Result<i64, Failure> {
+                fn help($task: &mut Task<'_>, $site: i64, $a: i64, $b: i64) -> Result<i64, Failure> {
                     $body
                 }
             }

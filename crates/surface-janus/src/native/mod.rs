@@ -5,10 +5,12 @@
 //! | file | one idea |
 //! |---|---|
 //! | `unit` | which functions machine code has for each function of the program, and how they are called |
-//! | `translate` | QTJIR to CLIF: blocks, and where they go |
+//! | `translate` | QTJIR to CLIF: blocks and registers |
+//! | `branches` | where blocks go on, and what a branch says about numbers |
 //! | `instructions` | what each instruction becomes |
 //! | `failing` | helpers, checks and calls, and what happens when they fail |
 //! | `constants` | which registers have known values where a block begins |
+//! | `counted` | loops that count, and need no check in each turn |
 //! | `arithmetic` | operators that fail instead of wrapping |
 //! | `nurseries` | functions that open nurseries: their registers in memory, and a way to enter in between |
 //! | `compile` | CLIF to machine code, within limits; what is inlined |
@@ -23,7 +25,7 @@
 //! # Why they hold
 //! 1. Everything observable is a helper, which calls the same method of [`State`](crate::task::State) as the interpreter. What is owed is counted in a register, and written to the state before a helper that pays.
 //!    `differential` compares the engines, program by program.
-//! 2. `stack` proves it before a task begins; what does not fit is interpreted. Helpers catch what unwinds. A task holds its program, and with it the code.
+//! 2. `stack` proves it before a task begins; what does not fit is interpreted. Helpers catch what unwinds. A task borrows its program, and with it the code.
 //!
 //! # What code rests on
 //! Nothing is checked in code that `ir::verify` has shown:
@@ -41,8 +43,10 @@
 //! A guard page and a signal for overflows: the library cannot unwind from there, and the engines would stop at different calls.
 
 mod arithmetic;
+mod branches;
 mod compile;
 mod constants;
+mod counted;
 #[cfg(test)]
 mod differential;
 mod failing;
@@ -87,7 +91,7 @@ impl NativeEngine {
 }
 
 impl Execute for NativeEngine {
-    fn run(&self, state: State, function: usize, arguments: Vec<Argument>) -> Ended {
+    fn run(&self, state: State<'_>, function: usize, arguments: Vec<Argument>) -> Ended {
         let has_room = mech_fiber::remaining_bytes().is_some_and(|bytes| bytes >= self.needs(function));
         match self.native.entries[function] {
             Some(entry) if has_room => Task::run(&self.native, entry, state, function, arguments),

@@ -11,7 +11,7 @@
 //! 4. A nursery is used only between its begin and its end.
 //!
 //! # Why they hold
-//! 1. A [`Memory`] frees its code when it is dropped, and every [`Task`] has the program that owns it. Types of code are made here from functions with the signatures that `unit` gives them.
+//! 1. A [`Memory`] frees its code when it is dropped, and every [`Task`] borrows the program that owns it. Types of code are made here from functions with the signatures that `unit` gives them.
 //! 2. Code gets a pointer that is made from `&mut Task`, and the caller does not touch the task before the call returns. A helper is called by code alone, with that pointer.
 //! 3. A helper runs inside `catch_unwind`, and does nothing outside of it that could unwind.
 //! 4. [`OpenNurseries`] has one only while the closure runs that has the reference to it.
@@ -32,11 +32,11 @@ use super::helpers::{Helper, Task};
 
 /// Begins a task: its state, its arguments, what is left of the stack. Returns 0, [`FAILED`] or [`ABORTED`].
 #[derive(Clone, Copy)]
-pub(crate) struct Entry(unsafe extern "C" fn(*mut Task, *const i64, i64) -> i64);
+pub(crate) struct Entry(unsafe extern "C" fn(*mut Task<'_>, *const i64, i64) -> i64);
 
 /// Goes on inside a nursery: the state, the frame, the point. Returns where the nursery ends, or [`ABORTED`].
 #[derive(Clone, Copy)]
-pub(crate) struct Inside(unsafe extern "C" fn(*mut Task, i64, i64) -> i64);
+pub(crate) struct Inside(unsafe extern "C" fn(*mut Task<'_>, i64, i64) -> i64);
 
 /// What a helper, or code, returns that failed: the error is pending.
 pub(super) const FAILED: i64 = -1;
@@ -57,7 +57,7 @@ impl Drop for Memory {
     fn drop(&mut self) {
         let module = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(module) = module {
-            // SAFETY: a task that runs code holds the `Native` that owns this, so none does; and the pointers to the code go with that.
+            // SAFETY: a task that runs code borrows the `Native` that owns this, so none does; and the pointers to the code go with that.
             unsafe { module.free_memory() };
         }
     }
@@ -90,11 +90,11 @@ pub(super) fn link(module: JITModule, entries: &[Option<FuncId>], insides: &[Opt
     };
     let entry = |code: *const u8| {
         // SAFETY: code for the C convention of this machine, with these arguments, as its signature was just compared.
-        Entry(unsafe { transmute::<*const u8, unsafe extern "C" fn(*mut Task, *const i64, i64) -> i64>(code) })
+        Entry(unsafe { transmute::<*const u8, unsafe extern "C" fn(*mut Task<'_>, *const i64, i64) -> i64>(code) })
     };
     let inside = |code: *const u8| {
         // SAFETY: as above.
-        Inside(unsafe { transmute::<*const u8, unsafe extern "C" fn(*mut Task, i64, i64) -> i64>(code) })
+        Inside(unsafe { transmute::<*const u8, unsafe extern "C" fn(*mut Task<'_>, i64, i64) -> i64>(code) })
     };
     let entries = entries.iter().map(|id| id.as_ref().map(code).map(entry)).collect();
     let insides = insides.iter().map(|id| id.as_ref().map(code).map(inside)).collect();
@@ -102,9 +102,9 @@ pub(super) fn link(module: JITModule, entries: &[Option<FuncId>], insides: &[Opt
 }
 
 impl Entry {
-    pub(super) fn call(self, task: &mut Task, arguments: &[i64], stack_left: i64) -> i64 {
+    pub(super) fn call(self, task: &mut Task<'_>, arguments: &[i64], stack_left: i64) -> i64 {
         // SAFETY:
-        // - The code is there: `task` has the `Native` it belongs to.
+        // - The code is there: `task` borrows the `Native` it belongs to.
         // - It reads as many arguments as the function has parameters; `Task::run` passes those.
         // - `task` is ours, and not touched before this returns.
         unsafe { (self.0)(task, arguments.as_ptr(), stack_left) }
@@ -113,7 +113,7 @@ impl Entry {
 
 impl Inside {
     /// Called by the helper that code calls to open a nursery, with the frame that code passed to it.
-    pub(super) fn call(self, task: &mut Task, frame: i64, point: i64) -> i64 {
+    pub(super) fn call(self, task: &mut Task<'_>, frame: i64, point: i64) -> i64 {
         // SAFETY:
         // - The code is there, as for an entry.
         // - `frame` is that of the function which called the helper, and stands on the stack below us until that returns; `point` is one of it.
@@ -122,13 +122,13 @@ impl Inside {
 }
 
 /// What machine code calls. `site` is the number of an instruction that can fail.
-pub(super) type Shim = unsafe extern "C" fn(*mut Task, i64, i64, i64) -> i64;
+pub(super) type Shim = unsafe extern "C" fn(*mut Task<'_>, i64, i64, i64) -> i64;
 
 /// Calls a helper from machine code.
 ///
 /// # Safety
 /// `task` is what the calling code was called with.
-pub(super) unsafe extern "C" fn shim<H: Helper>(task: *mut Task, site: i64, a: i64, b: i64) -> i64 {
+pub(super) unsafe extern "C" fn shim<H: Helper>(task: *mut Task<'_>, site: i64, a: i64, b: i64) -> i64 {
     // SAFETY: made from a `&mut Task` by the caller of the code, which does not touch it while the code runs; and the code waits for us.
     let task = unsafe { &mut *task };
     match catch_unwind(AssertUnwindSafe(|| task.help::<H>(site, a, b))) {
@@ -146,10 +146,10 @@ pub(super) struct OpenNurseries(Vec<NonNull<Nursery<'static, 'static>>>);
 
 impl OpenNurseries {
     /// Runs `body`, which has come from the body of `nursery`, with that as the innermost one.
-    pub(super) fn with<'scope, R>(
-        task: &mut Task,
+    pub(super) fn with<'a, 'scope, R>(
+        task: &mut Task<'a>,
         nursery: &'scope Nursery<'scope, '_>,
-        body: impl FnOnce(&mut Task) -> R,
+        body: impl FnOnce(&mut Task<'a>) -> R,
     ) -> R {
         task.nurseries.0.push(NonNull::from(nursery).cast());
         let done = catch_unwind(AssertUnwindSafe(|| body(task)));

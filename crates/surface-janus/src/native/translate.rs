@@ -28,11 +28,12 @@ use cranelift_module::{FuncId, Module};
 
 use super::compile::{Bug, Settings};
 use super::constants::{Known, known};
+use super::counted::{Counted, FastLoop, counted};
 use super::helpers::{Help, LEFT_OFFSET, Site};
 use super::nurseries::Points;
 use super::raw::ABORTED;
 use super::unit::{LEFT_ABORTED, LEFT_FAILED, Unit};
-use crate::ir::{self, BlockId, Comparison, End, Function, Op, Reg, successors, writes};
+use crate::ir::{self, BlockId, End, Function, Op, Reg, reads, successors};
 
 /// Where a register is.
 #[derive(Clone, Copy)]
@@ -73,7 +74,13 @@ pub(super) struct Translator<'a, 'b, 'c> {
     /// What is known where each block begins.
     known: Vec<Known>,
     /// The block that a block is reached from, if there is one such alone.
-    only_from: Vec<Option<usize>>,
+    pub(super) only_from: Vec<Option<usize>>,
+    /// The block that reads a register, if there is one such alone.
+    pub(super) only_read_in: Vec<Option<usize>>,
+    /// The loop that counts which a block is part of.
+    pub(super) counted: Vec<Option<Counted>>,
+    /// By the first block.
+    pub(super) fast_loops: HashMap<usize, FastLoop>,
     pub(super) points: Option<Points>,
     /// Ends the function with its error.
     pub(super) raise: Block,
@@ -153,6 +160,23 @@ fn only_from(function: &Function) -> Vec<Option<usize>> {
     from.into_iter().zip(ways).map(|(from, ways)| from.filter(|_| ways == 1)).collect()
 }
 
+/// The only block that reads each register that has only one such.
+fn only_read_in(function: &Function) -> Vec<Option<usize>> {
+    let mut readers = vec![(None, false); function.registers.len()];
+    for (number, block) in function.blocks.iter().enumerate() {
+        let mut read = |reg: Reg| {
+            let (reader, has_others) = &mut readers[reg.0 as usize];
+            *has_others |= reader.is_some_and(|reader| reader != number);
+            *reader = Some(number);
+        };
+        block.code.iter().for_each(|inst| reads(&inst.op, &mut read));
+        if let End::Branch(reg, ..) | End::Return(Some(reg)) = block.end {
+            read(reg);
+        }
+    }
+    readers.into_iter().map(|(reader, has_others)| reader.filter(|_| !has_others)).collect()
+}
+
 impl<'a, 'b, 'c> Translator<'a, 'b, 'c> {
     /// Of a function whose `entry` has these parameters; it is the current block.
     pub(super) fn new(
@@ -168,6 +192,7 @@ impl<'a, 'b, 'c> Translator<'a, 'b, 'c> {
             None => RegisterSlot::Variable(build.declare_var(I64)),
         });
         let slots = slots.collect();
+        let known = known(function);
         let failing = failing(function);
         let blocks = failing.iter().map(|reached| reached.map(|_| build.create_block())).collect();
         let variable = build.declare_var(I64);
@@ -190,8 +215,11 @@ impl<'a, 'b, 'c> Translator<'a, 'b, 'c> {
             raise,
             abort,
             at: (0, 0),
-            known: known(function),
+            counted: counted(function, &known),
+            fast_loops: HashMap::new(),
+            known,
             only_from: only_from(function),
+            only_read_in: only_read_in(function),
             constants: Known::new(),
             failed: None,
             faults: Vec::new(),
@@ -226,11 +254,13 @@ impl<'a, 'b, 'c> Translator<'a, 'b, 'c> {
         self.constants = std::mem::take(&mut self.known[number]);
         (self.failed, self.faults) = (None, Vec::new());
         self.build.switch_to_block(begin);
+        self.enter_loop(number);
         for (at, inst) in block.code.iter().enumerate() {
             self.at = (number, at);
             self.op(&inst.op);
         }
         self.at = (number, block.code.len());
+        self.turn(number);
         match block.end {
             End::Jump(to) => self.jump(to),
             End::Branch(on, then, otherwise) => self.branch(on, then, otherwise),
@@ -250,6 +280,7 @@ impl<'a, 'b, 'c> Translator<'a, 'b, 'c> {
         for (fault, block) in std::mem::take(&mut self.faults) {
             self.build.seal_block(block);
             self.build.switch_to_block(block);
+            self.settle_fault(number);
             let kind = self.constant(fault.kind);
             let status = self.help(Help::Fault, fault.site, kind, kind);
             let failed = self.failed();
@@ -263,54 +294,6 @@ impl<'a, 'b, 'c> Translator<'a, 'b, 'c> {
             let handler = self.handler();
             self.build.ins().brif(is_aborted, self.abort, &[], handler, &[]);
         }
-    }
-
-    /// Goes to a block. What only counts, and then branches, is done here: at the end of a loop it is known then which way that goes, or a comparison and the branch are one.
-    fn jump(&mut self, to: BlockId) {
-        let block = &self.function.blocks[to.0 as usize];
-        match block.end {
-            End::Branch(on, then, otherwise) if block.code.is_empty() => return self.branch(on, then, otherwise),
-            End::Jump(BlockId(next)) if self.only_counts(to) && self.only_branches(next) => {
-                let from = self.at;
-                for (at, inst) in block.code.iter().enumerate() {
-                    self.at = (to.0 as usize, at);
-                    self.op(&inst.op);
-                }
-                self.at = from;
-                return self.jump(BlockId(next));
-            }
-            _ => {}
-        }
-        let to = self.begin(to);
-        self.build.ins().jump(to, &[]);
-    }
-
-    fn branch(&mut self, on: Reg, then: BlockId, otherwise: BlockId) {
-        let (to_then, to_otherwise) = (self.begin(then), self.begin(otherwise));
-        match self.constants.get(&on) {
-            Some(0) => _ = self.build.ins().jump(to_otherwise, &[]),
-            Some(_) => _ = self.build.ins().jump(to_then, &[]),
-            None => {
-                let on = self.get(on);
-                self.build.ins().brif(on, to_then, &[], to_otherwise, &[]);
-            }
-        }
-    }
-
-    /// Whether a block does nothing but pay, and fails like the current one.
-    fn only_counts(&self, BlockId(block): BlockId) -> bool {
-        let (block, here) = (block as usize, self.at.0);
-        let (body, current) = (&self.function.blocks[block], &self.function.blocks[here]);
-        let counts = body.code.iter().all(|inst| matches!(inst.op, Op::BudgetDecrement(_) | Op::BudgetCheck));
-        counts
-            && body.code.len() <= 2
-            && body.on_error == current.on_error
-            && self.is_failing[block] == self.is_failing[here]
-    }
-
-    fn only_branches(&self, block: u32) -> bool {
-        let block = &self.function.blocks[block as usize];
-        block.code.is_empty() && matches!(block.end, End::Branch(..))
     }
 
     // ---- values ----
@@ -352,22 +335,6 @@ impl<'a, 'b, 'c> Translator<'a, 'b, 'c> {
 
     pub(super) fn store(&mut self, offset: i32, value: Value) {
         self.build.ins().store(MemFlagsData::trusted(), value, self.task, offset);
-    }
-
-    /// Whether a register is below another here, so that it can be one more: the way here was a branch on that, and nothing has written it since.
-    pub(super) fn is_below_another(&self, reg: Reg) -> bool {
-        let (block, at) = self.at;
-        let Some(from) = self.only_from[block] else { return false };
-        let before = &self.function.blocks[from];
-        let End::Branch(on, BlockId(then), _) = before.end else { return false };
-        let compared =
-            before.code.iter().rev().find(|inst| !matches!(inst.op, Op::BudgetDecrement(_) | Op::BudgetCheck));
-        let is_below = matches!(compared, Some(inst) if matches!(inst.op, Op::Compare(Comparison::Lt, to, a, _) if to == on && a == reg));
-        let mut is_written = false;
-        for inst in &self.function.blocks[block].code[..at] {
-            writes(&inst.op, |written| is_written |= written == reg);
-        }
-        then as usize == block && is_below && !is_written
     }
 
     pub(super) fn is_failing_here(&self) -> bool {

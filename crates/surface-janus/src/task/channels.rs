@@ -33,7 +33,7 @@ enum Limit {
     Default,
 }
 
-impl State {
+impl State<'_> {
     /// Calls an operation of a channel. The runtime charges it.
     fn operate<R>(&mut self, operation: impl FnOnce() -> R) -> Result<R, Failure> {
         self.spending.settle()?;

@@ -63,7 +63,7 @@ fn awaited(function: &Function) -> Box<[bool]> {
 /// An engine.
 pub(crate) trait Execute: Send + Sync {
     /// Runs a function as the body of a task.
-    fn run(&self, state: State, function: usize, arguments: Vec<Argument>) -> Ended;
+    fn run(&self, state: State<'_>, function: usize, arguments: Vec<Argument>) -> Ended;
 
     /// How much stack a task of the function needs; 0 if the usual is enough.
     fn stack_bytes(&self, function: usize) -> usize;
@@ -89,9 +89,9 @@ pub(crate) enum Argument {
     Channel(Arc<Channel>),
 }
 
-/// What engines share of one task.
-pub(crate) struct State {
-    pub(crate) run: Arc<Run>,
+/// What engines share of one task. The run is borrowed: all tasks of a run share its counter of references, which would go from CPU to CPU.
+pub(crate) struct State<'a> {
+    pub(crate) run: &'a Arc<Run>,
     pub(crate) spending: Spending,
     pub(super) open_nurseries: usize,
     pub(super) select: OpenSelect,
@@ -99,9 +99,9 @@ pub(crate) struct State {
 }
 
 /// Runs a function as the body of a task.
-pub(crate) fn run_task(run: Arc<Run>, function: usize, arguments: Vec<Argument>) -> Result<i64, TaskError> {
+pub(crate) fn run_task(run: &Arc<Run>, function: usize, arguments: Vec<Argument>) -> Result<i64, TaskError> {
     let state = State {
-        run: run.clone(),
+        run,
         spending: Spending::new(run.host.interval(run.code.yield_interval)),
         open_nurseries: 0,
         select: OpenSelect::default(),
@@ -130,7 +130,7 @@ pub(crate) fn call_bytes(function: &Function) -> u64 {
     64 + 8 * function.registers.len() as u64
 }
 
-impl State {
+impl State<'_> {
     // ---- the task ----
 
     /// The task begins, if it has stack for its function. Returns what is left of the stack.
@@ -216,7 +216,7 @@ impl State {
         line: u32,
     ) -> Result<(), Failure> {
         self.spending.settle()?;
-        let run = self.run.clone();
+        let run = self.run;
         let mut values = values.iter();
         let mut text = String::new();
         for (at, piece) in pieces.iter().enumerate() {

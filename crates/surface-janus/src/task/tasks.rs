@@ -5,9 +5,8 @@
 //! # Invariant
 //! What stands between the begin and the end of a nursery runs inside a `bursar::nursery`, in the same function, so whatever way leads out of it, its tasks have ended first.
 
-use std::cell::RefCell;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use sched_tasks::contain;
 use sched_tasks::oneshot;
@@ -29,13 +28,36 @@ enum Awaited {
     Gone,
 }
 
-/// Says whether a task was dropped before it began.
+/// What a task takes along to say that it was dropped before it began.
+///
+/// A task that is refused is dropped at once, by the thread that wanted to start it, and before that call returns. So it is enough that a thread knows which one it dropped last: nothing is shared, and a task costs no memory for it.
 struct Begun {
+    number: u64,
     has_begun: bool,
-    was_dropped: Arc<AtomicBool>,
 }
 
+thread_local! {
+    /// The number for the next task of this thread.
+    static NEXT: Cell<u64> = const { Cell::new(0) };
+    /// The task that this thread dropped last of those that never began.
+    static DROPPED: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Threads take so many numbers at a time.
+const NUMBERS: u64 = 1 << 20;
+
 impl Begun {
+    /// With a number that no other has.
+    fn new() -> Self {
+        static TAKEN: AtomicU64 = AtomicU64::new(NUMBERS);
+        let number = match NEXT.get() {
+            next if next % NUMBERS == 0 => TAKEN.fetch_add(NUMBERS, Relaxed),
+            next => next,
+        };
+        NEXT.set(number + 1);
+        Self { number, has_begun: false }
+    }
+
     /// A method, so that a closure which calls it takes all of this along.
     fn begin(&mut self) {
         self.has_begun = true;
@@ -44,7 +66,9 @@ impl Begun {
 
 impl Drop for Begun {
     fn drop(&mut self) {
-        self.was_dropped.store(!self.has_begun, SeqCst);
+        if !self.has_begun {
+            DROPPED.set(self.number);
+        }
     }
 }
 
@@ -66,7 +90,7 @@ pub(crate) struct Arrived {
 }
 
 /// Opens a nursery, in which `body` runs up to the end of the nursery. If the function is failing there, what the nursery says replaces its error.
-pub(crate) fn nursery<M: AsMut<State>>(
+pub(crate) fn nursery<'a, M: AsMut<State<'a>>>(
     machine: &mut M,
     body: impl for<'scope> FnOnce(&mut M, &'scope Nursery<'scope, '_>) -> Arrived,
 ) -> Result<(), Failure> {
@@ -112,7 +136,7 @@ pub(crate) fn nursery<M: AsMut<State>>(
     Ok(())
 }
 
-impl State {
+impl State<'_> {
     /// Starts a task. Its handle is returned if anything waits for it.
     pub(crate) fn create_task<'scope>(
         &mut self,
@@ -124,8 +148,8 @@ impl State {
         self.spending.settle()?;
         let run = self.run.clone();
         let name = &*self.run.code.names[function];
-        let was_dropped = Arc::new(AtomicBool::new(false));
-        let mut begun = Begun { has_begun: false, was_dropped: was_dropped.clone() };
+        let mut begun = Begun::new();
+        let number = begun.number;
         let (result, receiver) = if is_awaited { Some(oneshot::channel()).unzip() } else { (None, None) };
         let stack_bytes = run.engine.stack_bytes(function);
         let task = self.spending.guarded(|| {
@@ -133,15 +157,15 @@ impl State {
             let options = if stack_bytes > 0 { options.stack_bytes(stack_bytes) } else { options };
             options.try_spawn(move || {
                 begun.begin();
-                let ended = run_task(run, function, arguments);
+                let ended = run_task(&run, function, arguments);
+                drop(run); // before others can know that the task has ended
                 let Some(result) = result else { return ended.map(|_| ()) };
                 // Who waited may be gone.
                 _ = result.send(ended.clone());
                 ended.map(|_| ())
             })
         })?;
-        // A task that is refused is dropped at once.
-        if was_dropped.load(SeqCst) {
+        if DROPPED.get() == number {
             let refused = self.spending.guarded(|| task.join())?;
             return match refused {
                 Err(error) if error.is_cancelled() => Err(Stopped::Cancelled.into()),
