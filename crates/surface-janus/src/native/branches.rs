@@ -76,7 +76,7 @@ impl Translator<'_, '_, '_> {
         let rest = &function.blocks[otherwise.0 as usize];
         let End::Jump(meeting) = body.end else { return false };
         let is_met = otherwise == meeting || (rest.code.is_empty() && rest.end == body.end);
-        if !is_met || body.code.len() > CHOSEN_MAX || self.goes_back(then) {
+        if !is_met || body.code.len() > CHOSEN_MAX || self.goes_back(then) || self.depends_on(on, then) {
             return false;
         }
         let (from, constants) = (self.at, self.constants.clone());
@@ -104,6 +104,23 @@ impl Translator<'_, '_, '_> {
         is_possible
     }
 
+    /// Whether a condition was worked out in this block from something that `then` writes. To choose would make that wait for the comparison, turn by turn; a branch is guessed, and does not wait.
+    fn depends_on(&self, on: Reg, BlockId(then): BlockId) -> bool {
+        let function = self.function;
+        let (mut is_found, mut depends) = (false, false);
+        for inst in function.blocks[self.at.0].code.iter().rev() {
+            writes(&inst.op, |reg| is_found |= reg == on);
+            if is_found {
+                let written = &function.blocks[then as usize].code;
+                reads(&inst.op, |read| {
+                    written.iter().for_each(|inst| writes(&inst.op, |reg| depends |= reg == read));
+                });
+                break;
+            }
+        }
+        depends
+    }
+
     /// The registers with numbers that a block writes and that others may read: all but those that it alone reads, after it has written them.
     fn outlasting(&self, BlockId(block): BlockId) -> Vec<Reg> {
         let (mut found, mut read_first) = (Vec::new(), Vec::new());
@@ -121,7 +138,7 @@ impl Translator<'_, '_, '_> {
     }
 
     /// Whether an instruction only works out a value, and always has one.
-    fn cannot_fail(&self, op: &Op) -> bool {
+    pub(super) fn cannot_fail(&self, op: &Op) -> bool {
         let known = |reg: Reg| (reg, self.constants.get(&reg).copied());
         match op {
             Op::Const(..) | Op::ConstBool(..) | Op::Not(..) | Op::Compare(..) => true,

@@ -60,6 +60,10 @@ pub(crate) enum Bug {
     WrapsAround,
     /// What is owed for the turns of a loop is forgotten if the loop fails.
     TurnsUnpaid,
+    /// What was paid with a call is paid again.
+    PaysTwice,
+    /// A call that has enough stack lets all others of its block have it. Programs by chance hardly ever stop between two calls of a line.
+    LooksOnce,
 }
 
 #[cfg(test)]
@@ -71,6 +75,7 @@ impl Bug {
         Bug::KeepsLastError,
         Bug::WrapsAround,
         Bug::TurnsUnpaid,
+        Bug::PaysTwice,
     ];
 }
 

@@ -132,3 +132,31 @@ fn every_planted_bug_is_found() {
         assert!((0..count()).any(|number| difference(number, Some(*bug)).is_some()), "{bug:?} is not found");
     }
 }
+
+#[test]
+fn a_call_that_needs_more_stack_than_the_one_before_it_looks_for_itself() {
+    let source = "
+func small(n: i64) -> i64 do
+    return n
+end
+func large(n: i64) -> i64 do
+    let a = n * 2
+    let b = a * 3
+    let c = a * b
+    return a + b * (c - n)
+end
+func main() do
+    print(small(1) + large(2) + small(3))
+end
+";
+    let differs = |planted: Option<Bug>| {
+        let program = Program::compile(source).unwrap().planted(planted);
+        assert_eq!(program.prepare(), Engine::Native);
+        (0..1_000).step_by(8).any(|stack_bytes| {
+            let setting = Setting { seed: 1, ops: 1_000, spawns: 0, stack_bytes, interval: 64 };
+            seen(&program, Engine::Native, setting) != seen(&program, Engine::Interpreter, setting)
+        })
+    };
+    assert!(!differs(None));
+    assert!(differs(Some(Bug::LooksOnce)), "the planted bug is not found");
+}

@@ -20,7 +20,7 @@ use super::compile::Bug;
 use super::helpers::{Help, LEFT_OFFSET, OUT_OFFSETS, STACK, STATUS_OFFSET, Site};
 use super::translate::{Fault, Translator};
 use super::unit::LEFT_ABORTED;
-use crate::ir::{Callee, Reg};
+use crate::ir::{Callee, Op, Reg, writes};
 use crate::task::call_bytes;
 
 impl Translator<'_, '_, '_> {
@@ -148,25 +148,24 @@ impl Translator<'_, '_, '_> {
         self.build.ins().brif(is_due, due, &[], next, &[]);
         self.build.seal_block(due);
         self.build.switch_to_block(due);
-        let none = self.constant(0);
-        self.try_help(Help::Check, none, none);
-        if let Some(paid) = self.build.current_block() {
-            self.build.set_cold_block(paid);
-        }
+        self.pay();
         self.build.ins().jump(next, &[]);
         self.build.seal_block(next);
         self.build.switch_to_block(next);
     }
 
+    /// Pays, in a cold block.
+    fn pay(&mut self) {
+        let none = self.constant(0);
+        self.try_help(Help::Check, none, none);
+        if let Some(paid) = self.build.current_block() {
+            self.build.set_cold_block(paid);
+        }
+    }
+
     pub(super) fn call(&mut self, to: Option<Reg>, callee: &Callee) {
         let number = callee.function.0 as usize;
-        let mut bytes = call_bytes(&self.context.program.functions[number]) as i64;
-        if self.is_planted(Bug::CallsTakeLess) {
-            bytes -= 8;
-        }
-        let stack = self.build.ins().iadd_imm_s(self.stack, -bytes);
-        let overflows = self.build.ins().icmp_imm_s(IntCC::SignedLessThan, stack, 0);
-        self.fail_if(overflows, STACK);
+        let stack = self.stack_for(number);
         let left = self.build.use_var(self.left);
         let mut arguments = vec![self.task, left, stack];
         for argument in &callee.arguments {
@@ -179,19 +178,101 @@ impl Translator<'_, '_, '_> {
             [value, left] => (*value, *left),
             _ => unreachable!("a call returns two values"),
         };
-        self.build.def_var(self.left, left);
-        let is_failed = self.build.ins().icmp_imm_s(IntCC::SignedLessThan, left, 1);
-        let (failed, next) = (self.build.create_block(), self.build.create_block());
-        self.build.set_cold_block(failed);
-        self.build.ins().brif(is_failed, failed, &[], next, &[]);
-        self.build.seal_block(failed);
+        let (cold, next) = (self.build.create_block(), self.build.create_block());
+        self.build.set_cold_block(cold);
+        let operations = self.pays_at_once();
+        // What failed has nothing left, so one comparison answers for both.
+        let left_then = match operations {
+            Some(operations) => self.build.ins().iadd_imm_s(left, -operations),
+            None => left,
+        };
+        self.build.def_var(self.left, left_then);
+        let is_failed_or_due = self.build.ins().icmp_imm_s(IntCC::SignedLessThan, left_then, 1);
+        self.build.ins().brif(is_failed_or_due, cold, &[], next, &[]);
+        self.build.seal_block(cold);
+        self.build.switch_to_block(cold);
+        match operations {
+            Some(_) => self.failed_or_due(to, (value, left), next),
+            None => self.call_failed(left),
+        }
         self.build.seal_block(next);
-        self.build.switch_to_block(failed);
-        self.call_failed(left);
         self.build.switch_to_block(next);
         if let Some(to) = to {
             self.set(to, value);
         }
+    }
+
+    /// What is left of the stack for a function that is called, if that is enough. One call of a block is enough for those that need no more.
+    fn stack_for(&mut self, number: usize) -> Value {
+        let mut bytes = call_bytes(&self.context.program.functions[number]) as i64;
+        if self.is_planted(Bug::CallsTakeLess) {
+            bytes -= 8;
+        }
+        let stack = self.build.ins().iadd_imm_s(self.stack, -bytes);
+        if bytes > self.stack_seen {
+            let overflows = self.build.ins().icmp_imm_s(IntCC::SignedLessThan, stack, 0);
+            self.fail_if(overflows, STACK);
+            self.stack_seen = if self.is_planted(Bug::LooksOnce) { i64::MAX } else { bytes };
+        }
+        stack
+    }
+
+    /// How many operations are counted and checked soon behind the call that is translated; none if something in between can fail or be seen. They are done with the call.
+    fn pays_at_once(&mut self) -> Option<i64> {
+        if self.context.settings.is_unchecked || self.is_planted(Bug::ChecksLate) {
+            return None;
+        }
+        let (function, at, constants) = (self.function, self.at, self.constants.clone());
+        let (block, call) = at;
+        let code = &function.blocks[block].code;
+        let mut next = call + 1;
+        while code.get(next).is_some_and(|inst| self.is_temporary((block, next), &inst.op)) {
+            next += 1;
+        }
+        (self.at, self.constants) = (at, constants);
+        let [Op::BudgetDecrement(operations), Op::BudgetCheck] = [&code.get(next)?.op, &code.get(next + 1)?.op] else {
+            return None;
+        };
+        self.paid_at = Some((block, next));
+        Some((*operations).into())
+    }
+
+    /// Whether an instruction cannot fail, and only its block sees what it writes. Those between it and the current one were looked at before.
+    fn is_temporary(&mut self, at: (usize, usize), op: &Op) -> bool {
+        self.at = at;
+        let mut is_temporary = self.cannot_fail(op);
+        writes(op, |reg| {
+            is_temporary &= self.only_read_in[reg.0 as usize] == Some(at.0);
+            self.constants.remove(&reg);
+        });
+        if let Op::Const(to, value) = op {
+            self.constants.insert(*to, *value);
+        }
+        is_temporary
+    }
+
+    /// A cold block behind a call: it failed, or a check is due.
+    fn failed_or_due(&mut self, to: Option<Reg>, (value, left): (Value, Value), next: Block) {
+        let (failed, due) = (self.build.create_block(), self.build.create_block());
+        for block in [failed, due] {
+            self.build.set_cold_block(block);
+        }
+        let is_failed = self.build.ins().icmp_imm_s(IntCC::SignedLessThan, left, 1);
+        self.build.ins().brif(is_failed, failed, &[], due, &[]);
+        self.build.seal_block(failed);
+        self.build.seal_block(due);
+        self.build.switch_to_block(failed);
+        self.call_failed(left);
+        self.build.switch_to_block(due);
+        let (at, constants) = (self.at, self.constants.clone());
+        if let Some(to) = to {
+            self.set(to, value);
+        }
+        let (block, decrement) = self.paid_at.expect("a check that is done here has a place");
+        self.at = (block, decrement + 1);
+        self.pay();
+        self.build.ins().jump(next, &[]);
+        (self.at, self.constants) = (at, constants);
     }
 
     /// The function that was called failed, or a panic ended it.

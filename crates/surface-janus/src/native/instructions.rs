@@ -6,6 +6,7 @@ use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 
+use super::compile::Bug;
 use super::helpers::{Help, OUT_OFFSETS};
 use super::translate::{RegisterSlot, Translator};
 use crate::ir::{Comparison, Op, Piece, Reg};
@@ -48,6 +49,8 @@ impl Translator<'_, '_, '_> {
             Op::Neg(to, from) => self.negate(*to, *from),
             Op::Arithmetic(operator, to, a, b) => self.arithmetic(*operator, *to, *a, *b),
             Op::Call(to, callee) => self.call(*to, callee),
+            Op::BudgetDecrement(_) if self.paid_at == Some(self.at) && !self.is_planted(Bug::PaysTwice) => {}
+            Op::BudgetCheck if self.paid_at.is_some_and(|(block, at)| (block, at + 1) == self.at) => {}
             Op::BudgetDecrement(operations) if !self.context.settings.is_unchecked => {
                 let left = self.build.use_var(self.left);
                 let left = self.build.ins().iadd_imm_s(left, -i64::from(*operations));

@@ -90,6 +90,10 @@ pub(super) struct Translator<'a, 'b, 'c> {
     pub(super) at: (usize, usize),
     /// Registers whose values are known.
     pub(super) constants: Known,
+    /// A call that needs so much of the stack, or less, has enough.
+    pub(super) stack_seen: i64,
+    /// Where the decrement and the check are that were done with a call.
+    pub(super) paid_at: Option<(usize, usize)>,
     /// Where a status goes that says that something failed.
     pub(super) failed: Option<Block>,
     /// Where errors of a kind and a line are told.
@@ -221,6 +225,8 @@ impl<'a, 'b, 'c> Translator<'a, 'b, 'c> {
             only_from: only_from(function),
             only_read_in: only_read_in(function),
             constants: Known::new(),
+            stack_seen: 0,
+            paid_at: None,
             failed: None,
             faults: Vec::new(),
         }
@@ -252,7 +258,7 @@ impl<'a, 'b, 'c> Translator<'a, 'b, 'c> {
     fn block(&mut self, number: usize, begin: Block) {
         let block = &self.function.blocks[number];
         self.constants = std::mem::take(&mut self.known[number]);
-        (self.failed, self.faults) = (None, Vec::new());
+        (self.failed, self.faults, self.stack_seen) = (None, Vec::new(), 0);
         self.build.switch_to_block(begin);
         self.enter_loop(number);
         for (at, inst) in block.code.iter().enumerate() {
