@@ -49,6 +49,9 @@ fn wait_with_deadline(strand: &Strand, token: WaitToken, deadline: Option<Instan
     let (Some(at), Some(shared)) = (deadline, strand.shared()) else {
         return until(strand, token, deadline);
     };
+    if strand.is_cancelled() && token.withdraw() {
+        return End::Cancelled; // before the alarm, which might be quicker: what was refused its budget sleeps no more
+    }
     let clock = &shared.clock;
     let alarm = clock.set_at(at, Alarm::Wake(token));
     let end = until(strand, token, None);

@@ -248,6 +248,20 @@ fn after_exhaustion_every_operation_fails_again() {
 }
 
 #[test]
+fn a_sleep_that_is_over_at_once_does_not_outrun_an_exhaustion() {
+    let verdict = nursery_with(limited(), |n| {
+        n.spawn(|| {
+            assert!(caught(|| charge(5_000)));
+            let slept = (0..20_000).filter(|_| !caught(|| sleep(std::time::Duration::ZERO))).count();
+            assert_eq!(slept, 0, "sleeps of a task that has nothing left");
+        })
+        .join()
+    });
+    let error = verdict.unwrap_err();
+    assert!(is_exhausted(&error), "{error}");
+}
+
+#[test]
 fn a_future_that_catches_its_exhaustion_does_not_go_on_in_its_next_poll() {
     let went_on = AtomicU64::new(0);
     let verdict = nursery_with(limited(), |n| {
