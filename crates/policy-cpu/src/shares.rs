@@ -176,12 +176,13 @@ impl ShareTree {
         self.groups.get(group as usize).is_some_and(|group| group.is_used)
     }
 
-    /// Removes a group and those inside it.
-    pub fn remove(&mut self, group: GroupIndex) {
+    /// Removes a group and those inside it. Says of each that it is gone: what its owner knows of it goes with it.
+    pub fn remove(&mut self, group: GroupIndex, gone: &mut impl FnMut(GroupIndex)) {
         assert!(group != Self::ROOT, "the root stays");
         while self.groups[group as usize].first_inside != Self::ROOT {
-            self.remove(self.groups[group as usize].first_inside); // as deep as groups are
+            self.remove(self.groups[group as usize].first_inside, gone); // as deep as groups are
         }
+        gone(group);
         self.sleep(group);
         let Group { parent, next, previous, .. } = self.groups[group as usize];
         if previous == Self::ROOT {
@@ -218,6 +219,7 @@ impl ShareTree {
         if own.is_awake {
             return false;
         }
+        assert!(own.is_used, "group {group} is not there");
         own.is_awake = true;
         let was_empty = own.inside.is_empty();
         let Group { inside, own, .. } = own;
@@ -489,12 +491,28 @@ mod tests {
                     _ => {}
                 }
                 if below(20) == 0 && group != 0 && tree.contains(group) {
-                    tree.remove(group);
+                    let before: vec::Vec<u32> = (1..tree.capacity()).filter(|&group| tree.contains(group)).collect();
+                    let mut gone = vec![];
+                    tree.remove(group, &mut |group| gone.push(group));
+                    gone.sort_unstable();
+                    let missing: vec::Vec<u32> = before.into_iter().filter(|&group| !tree.contains(group)).collect();
+                    assert_eq!(gone, missing, "seed {seed}: what is gone is told");
                     let is_inside = |child: u32| tree.contains(child) && tree.groups[child as usize].parent == group;
                     assert!((1..tree.capacity()).all(|child| !is_inside(child)), "seed {seed}: it left some behind");
                 }
             }
         }
+    }
+
+    #[test]
+    #[should_panic = "group 2 is not there"]
+    fn a_group_that_went_with_the_one_around_it_cannot_wake() {
+        let mut tree = ShareTree::with_capacity(4, SLICE);
+        tree.add(1, ShareTree::ROOT, weight(1), SLICE).unwrap();
+        tree.add(2, 1, weight(1), SLICE).unwrap();
+        tree.remove(1, &mut |_| {});
+        tree.add(1, ShareTree::ROOT, weight(1), SLICE).unwrap();
+        tree.wake(2); // it would run as if it were in the new group
     }
 
     #[test]

@@ -73,7 +73,8 @@ impl Worker {
         for _ in 0..if may_pull { PULLED_GROUPS } else { 0 } {
             let Some(group) = self.next_elsewhere() else { break };
             self.looked_at(1);
-            if self.local_shares().known(&group).has_work(&group.lines[self.index]) {
+            // One that has ended may have left its number to another, which is known here and stays: who knows that one sees that this one has ended.
+            if group.has_ended() || self.local_shares().known(&group).has_work(&group.lines[self.index]) {
                 continue;
             }
             let mut taken = 0;

@@ -193,7 +193,7 @@ impl LocalShares {
             self.tree.grow((group.number + 1).next_power_of_two());
         }
         if self.tree.contains(group.number) {
-            self.tree.remove(group.number);
+            self.forget_with_inner(group.number);
         }
         let added = self.tree.add(group.number, group.parent_number(), group.weight(), group.slice());
         added.expect("groups are not deeper than trees, and there is room");
@@ -209,10 +209,17 @@ impl LocalShares {
             unwinding: VecDeque::new(),
             kept_until: None,
         };
-        if let Some(old) = self.groups[group.number as usize].replace(local) {
+        self.groups[group.number as usize] = Some(local);
+    }
+
+    /// A group has ended, and its number belongs to another: it is forgotten, and those that were inside it, which have ended as well. What comes late for one of them, as that it has time again, finds none.
+    fn forget_with_inner(&mut self, number: u32) {
+        let Self { tree, groups, ready, .. } = self;
+        tree.remove(number, &mut |gone| {
+            let Some(old) = groups.get_mut(gone as usize).and_then(Option::take) else { return };
             debug_assert!(!old.has_tasks(), "a group ended with tasks in its line");
-            self.ready -= if old.phase.is_throttled() { 0 } else { old.ready.len() };
-        }
+            *ready -= if old.phase.is_throttled() { 0 } else { old.ready.len() };
+        });
     }
 
     /// A group has something to run here.
