@@ -30,6 +30,18 @@ use crate::{
 pub use crate::convert::{AnyError, IntoError, kind, mark, with_mark};
 pub use crate::lending::{LendError, Loan, lend};
 
+/// For a process that may be a fork: leaves the open nurseries that the calling thread has from before, without ending them. True if the caller is itself a task of the parent process: it must
+/// not wait, because in a fork nothing runs beside it.
+pub fn leave_parents_nurseries() -> bool {
+    strand::with(|strand| {
+        if strand.running.get().is_some() {
+            return strand.runtime().is_some_and(|shared| shared.check_process().is_err());
+        }
+        strand.leave_parents_nurseries();
+        false
+    })
+}
+
 /// Starts a task that is labelled with `site`: where a child was described, not the line of the supervisor that starts it again.
 pub fn try_spawn_at<'scope, F, T>(
     task: TaskBuilder<'scope, '_>,

@@ -205,14 +205,14 @@ extern "C" {
 int32_t janus_rt_init(uint32_t worker_count);
 
 // Takes back one `janus_rt_init`. The last one cancels everything that runs on the runtime, waits for it, and
-// ends the threads.
+// ends the threads. In a fork it lets go of the parent's runtime, and waits for nothing.
 int32_t janus_rt_shutdown(void);
 
 // Starts another runtime. NULL if that is not possible.
 struct janus_scheduler_t *janus_scheduler_create(struct janus_scheduler_config_t config);
 
 // Cancels everything that runs on a runtime, waits for it, and ends the threads. The handle is not valid any
-// more.
+// more. In a fork it waits for nothing.
 int32_t janus_scheduler_shutdown(struct janus_scheduler_t *scheduler);
 
 // Runs a function as a task of a runtime, waits for it and for all that it opened, and returns its code.
@@ -308,7 +308,8 @@ int64_t janus_nursery_poll(struct janus_nursery_t *nursery);
 int32_t janus_nursery_cancel(struct janus_nursery_t *nursery);
 
 // Cancels what still runs in the nursery, waits for it, and lets go of the handle. Nurseries that were
-// created inside it end first. Only what created it may do that, or any once it has ended.
+// created inside it end first. Only what created it may do that, or any once it has ended. In a fork it waits
+// for nothing.
 int32_t janus_nursery_destroy(struct janus_nursery_t *nursery);
 
 // How many tasks of the nursery have not ended, or a code below 0. A task that has just ended may still be

@@ -23,7 +23,8 @@ use sched_tasks::{
 use crate::{
     budget::JanusBudget,
     codes::{JANUS_FAILED, JANUS_NOT_ACTIVE, JANUS_NOT_OWNER, JANUS_PENDING, Refusal},
-    door::{coded, door, number},
+    door::{coded, coded_for_all, door, number},
+    forks::Generation,
     handles::{self, Held},
     pointers,
     scheduler::{JanusScheduler, Scheduler, common},
@@ -69,6 +70,7 @@ pub(crate) struct Nursery {
     supervisor: OnceLock<BudgetSupervisor>,
     /// Kept as long as its tasks may draw on it.
     _reserve: Option<Cap<CapBudget>>,
+    pub(crate) made: Generation,
 }
 
 impl Held for Nursery {
@@ -85,9 +87,34 @@ struct Created(RefCell<Vec<usize>>);
 impl Drop for Created {
     fn drop(&mut self) {
         for handle in self.0.take() {
-            let _ = handles::remove::<Nursery>(std::ptr::without_provenance(handle)); // or it was destroyed
+            let removed = handles::remove::<Nursery>(std::ptr::without_provenance(handle));
+            removed.map(let_go).ok(); // or it was destroyed
         }
     }
+}
+
+/// Lets go of what a handle stood for. In a fork it is not touched: to end it would wait for tasks that are in the parent process.
+fn let_go(nursery: Arc<Nursery>) {
+    if nursery.made.is_past() {
+        std::mem::forget(nursery);
+    }
+}
+
+/// What a handle stands for, unless that is in the parent process.
+pub(crate) fn get(handle: *const JanusNursery) -> Result<Arc<Nursery>, Refusal> {
+    let nursery = handles::get::<Nursery>(handle)?;
+    if nursery.made.is_past() {
+        return Err(of_parent());
+    }
+    Ok(nursery)
+}
+
+#[cold]
+fn of_parent() -> Refusal {
+    Refusal::new(
+        JANUS_NOT_ACTIVE,
+        "the nursery was created before a fork, and its tasks are in the parent process; create another, after `janus_rt_shutdown` and `janus_rt_init` for a runtime of the child's own",
+    )
 }
 
 fiber_local! {
@@ -98,7 +125,7 @@ fiber_local! {
 pub(crate) fn innermost() -> Result<Arc<Nursery>, Refusal> {
     let created = CREATED.with(|created| created.0.borrow().clone());
     let open = |handle: &usize| {
-        let nursery = handles::get::<Nursery>(std::ptr::without_provenance(*handle)).ok()?;
+        let nursery = get(std::ptr::without_provenance(*handle)).ok()?;
         (!nursery.open.has_ended()).then_some(nursery)
     };
     created.iter().rev().find_map(open).ok_or_else(|| {
@@ -205,7 +232,13 @@ unsafe fn create(
         None if current_task().is_some() || innermost().is_ok() => OpenNursery::with(options)?,
         None => common()?.open_nursery(options)?,
     };
-    let nursery = Nursery { open, tasks: Tasks::default(), supervisor: OnceLock::new(), _reserve: reserve };
+    let nursery = Nursery {
+        open,
+        tasks: Tasks::default(),
+        supervisor: OnceLock::new(),
+        _reserve: reserve,
+        made: Generation::now(),
+    };
     if config.is_some_and(|config| config.is_supervised) {
         nursery.supervisor()?;
     }
@@ -253,7 +286,7 @@ pub unsafe extern "C" fn janus_nursery_spawn(
     task: JanusTaskFn,
     arg: *mut c_void,
 ) -> JanusTask {
-    door(|_| 0, || handles::get::<Nursery>(nursery)?.spawn(function(task)?, arg, TaskOptions::default()))
+    door(|_| 0, || get(nursery)?.spawn(function(task)?, arg, TaskOptions::default()))
 }
 
 /// The same for a function without an argument.
@@ -266,7 +299,7 @@ pub unsafe extern "C" fn janus_nursery_spawn_noarg(nursery: *mut JanusNursery, t
         |_| 0,
         || {
             let task = function_noarg(task)?;
-            handles::get::<Nursery>(nursery)?.spawn(task, std::ptr::null_mut(), TaskOptions::default())
+            get(nursery)?.spawn(task, std::ptr::null_mut(), TaskOptions::default())
         },
     )
 }
@@ -287,7 +320,7 @@ pub unsafe extern "C" fn janus_nursery_spawn_with(
         || {
             // SAFETY: as the caller promised.
             let options = unsafe { TaskOptions::read(config) }?;
-            handles::get::<Nursery>(nursery)?.spawn(function(task)?, arg, options)
+            get(nursery)?.spawn(function(task)?, arg, options)
         },
     )
 }
@@ -305,7 +338,7 @@ pub unsafe extern "C" fn janus_scheduler_spawn(task: JanusTaskFn, arg: *mut c_vo
 #[unsafe(no_mangle)]
 pub extern "C" fn janus_nursery_await(nursery: *mut JanusNursery, task: JanusTask) -> i64 {
     number(|| {
-        let nursery = handles::get::<Nursery>(nursery)?;
+        let nursery = get(nursery)?;
         nursery.tasks.wait(task, nursery.open.is_owned_here())
     })
 }
@@ -314,14 +347,14 @@ pub extern "C" fn janus_nursery_await(nursery: *mut JanusNursery, task: JanusTas
 /// says the same. Only what created the nursery waits: any other gets the code if it has ended, else `JANUS_PENDING`.
 #[unsafe(no_mangle)]
 pub extern "C" fn janus_nursery_await_all(nursery: *mut JanusNursery) -> i64 {
-    number(|| handles::get::<Nursery>(nursery)?.await_all())
+    number(|| get(nursery)?.await_all())
 }
 
 /// The same without waiting: `JANUS_PENDING` while a task has not ended.
 #[unsafe(no_mangle)]
 pub extern "C" fn janus_nursery_poll(nursery: *mut JanusNursery) -> i64 {
     number(|| {
-        let nursery = handles::get::<Nursery>(nursery)?;
+        let nursery = get(nursery)?;
         match nursery.open.tasks() {
             0 => nursery.await_all(),
             left => {
@@ -335,16 +368,21 @@ pub extern "C" fn janus_nursery_poll(nursery: *mut JanusNursery) -> i64 {
 #[unsafe(no_mangle)]
 pub extern "C" fn janus_nursery_cancel(nursery: *mut JanusNursery) -> i32 {
     coded(|| {
-        handles::get::<Nursery>(nursery)?.open.cancel();
+        get(nursery)?.open.cancel();
         Ok(())
     })
 }
 
-/// Cancels what still runs in the nursery, waits for it, and lets go of the handle. Nurseries that were created inside it end first. Only what created it may do that, or any once it has ended.
+/// Cancels what still runs in the nursery, waits for it, and lets go of the handle. Nurseries that were created inside it end first. Only what created it may do that, or any once it has ended. In a fork it waits for nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn janus_nursery_destroy(nursery: *mut JanusNursery) -> i32 {
-    coded(|| {
+    coded_for_all(|| {
         let held = handles::get::<Nursery>(nursery)?;
+        if held.made.is_past() {
+            let_go(handles::remove::<Nursery>(nursery)?);
+            CREATED.with(|created| created.0.borrow_mut().retain(|handle| *handle != nursery.addr()));
+            return Ok(());
+        }
         if !held.open.has_ended() && !held.open.is_owned_here() {
             return Err(Refusal::new(
                 JANUS_NOT_OWNER,
@@ -361,11 +399,11 @@ pub extern "C" fn janus_nursery_destroy(nursery: *mut JanusNursery) -> i32 {
 /// How many tasks of the nursery have not ended, or a code below 0. A task that has just ended may still be counted.
 #[unsafe(no_mangle)]
 pub extern "C" fn janus_nursery_task_count(nursery: *mut JanusNursery) -> i64 {
-    number(|| Ok(i64::try_from(handles::get::<Nursery>(nursery)?.open.tasks()).unwrap_or(i64::MAX)))
+    number(|| Ok(i64::try_from(get(nursery)?.open.tasks()).unwrap_or(i64::MAX)))
 }
 
 /// Whether the nursery was cancelled: 1, 0, or a code below 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn janus_nursery_is_cancelled(nursery: *mut JanusNursery) -> i32 {
-    number(|| Ok(i32::from(handles::get::<Nursery>(nursery)?.open.state().is_cancelled())))
+    number(|| Ok(i32::from(get(nursery)?.open.state().is_cancelled())))
 }

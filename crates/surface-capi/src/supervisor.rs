@@ -10,8 +10,7 @@ use crate::{
     budget::JanusBudget,
     codes::{JANUS_BUDGET_EXHAUSTED, JANUS_NOT_ACTIVE, Refusal},
     door::{coded, number},
-    handles,
-    nursery::{JanusNursery, Nursery},
+    nursery::{self, JanusNursery},
     pointers::Out,
     tasks::JanusTask,
 };
@@ -53,7 +52,7 @@ fn component(component: Component) -> u32 {
 
 /// Waits up to `time` for a task that has spent its budget.
 fn next_exhausted(nursery: *mut JanusNursery, time: Duration, out: Out<JanusExhausted>) -> Result<i32, Refusal> {
-    let nursery = handles::get::<Nursery>(nursery)?;
+    let nursery = nursery::get(nursery)?;
     let Some(Exhausted { task, component: of, granted, missing, .. }) = nursery.supervisor()?.next_timeout(time) else {
         return Ok(0);
     };
@@ -97,7 +96,7 @@ pub unsafe extern "C" fn janus_supervisor_wait_exhausted(
 }
 
 fn answer(nursery: *mut JanusNursery, task: JanusTask, answer: Answer) -> Result<Budget, Refusal> {
-    let nursery = handles::get::<Nursery>(nursery)?;
+    let nursery = nursery::get(nursery)?;
     let supervisor = nursery.supervisor()?;
     let asks = |exhausted: &Exhausted| nursery.tasks.number_of(exhausted.task.id) == task && task != 0;
     let id: Option<TaskId> = supervisor.exhausted().iter().find(|&exhausted| asks(exhausted)).map(|asks| asks.task.id);

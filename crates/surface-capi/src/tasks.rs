@@ -20,6 +20,7 @@ use sched_tasks::{TaskError, current_task, fiber_local, is_cancelled, yield_now}
 use crate::{
     codes::{ExitCode, JANUS_CANCELLED, JANUS_INVALID_ARGUMENT, JANUS_NOT_ACTIVE, Refusal},
     door::{coded, number},
+    forks::{self, Generation},
     pointers,
 };
 
@@ -95,12 +96,16 @@ pub(crate) fn body(function: Function, arg: *mut c_void) -> impl FnOnce() -> Res
     let arg = Arg(arg);
     move || {
         let Arg(arg) = { arg };
+        let begun = Generation::now();
         let code = match function {
             // SAFETY: as the caller of the spawn promised: see the functions that call `function`.
             Function::OfArg(function) => unsafe { function(arg) },
             // SAFETY: as the caller of the spawn promised: see the functions that call `function_noarg`.
             Function::OfNothing(function) => unsafe { function() },
         };
+        if begun.is_past() {
+            forks::end_child();
+        }
         end(code)
     }
 }
