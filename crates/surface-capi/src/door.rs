@@ -17,8 +17,9 @@ use std::{
 use sched_tasks::{Reason, Stop, TaskId, contain, current_task, fiber_local};
 
 use crate::{
-    codes::{JANUS_CANCELLED, JANUS_OK, JANUS_PANICKED, JANUS_STACK_OVERFLOW, Refusal, text_of},
+    codes::{JANUS_CANCELLED, JANUS_OK, JANUS_PANICKED, JANUS_STACK_OVERFLOW, Refusal},
     forks,
+    words::text_of,
 };
 
 fiber_local! {
@@ -126,5 +127,5 @@ fn no_room() -> Refusal {
     Refusal::new(JANUS_STACK_OVERFLOW, NO_ROOM)
 }
 
-const NO_ROOM: &str =
+pub(crate) const NO_ROOM: &str =
     "too little of the task's stack was left for a call; return, or start it with a larger `stack_bytes`";

@@ -23,6 +23,7 @@
 //! Rust code uses the crate `bursar`.
 
 pub mod budget;
+mod c_task;
 pub mod cancel_token;
 pub mod channel;
 pub mod codes;
@@ -36,5 +37,6 @@ pub mod select;
 pub mod supervisor;
 mod task_table;
 pub mod tasks;
+mod words;
 
 const _: () = assert!(usize::BITS == 64, "a handle has 64 bits");

@@ -7,19 +7,21 @@
 
 use std::{
     ffi::{c_char, c_void},
+    io::{self, Write as _},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
-use sched_tasks::{Builder, Runtime, sleep, yield_now};
+use sched_tasks::{BuildError, Builder, Runtime, sleep, yield_now};
 
 use crate::{
-    codes::{JANUS_FAILED, JANUS_INVALID_ARGUMENT, JANUS_NOT_ACTIVE, Refusal},
-    door::{coded, coded_for_all, door_for_all, number, with_last_error},
+    codes::{JANUS_FAILED, JANUS_INVALID_ARGUMENT, JANUS_NOT_ACTIVE, JANUS_OUT_OF_RESOURCES, Refusal},
+    door::{NO_ROOM, coded, coded_for_all, door_for_all, number, with_last_error},
     forks::{self, Generation},
     handles::{self, Held},
     pointers,
     tasks::{JanusTaskFn, body, function},
+    words,
 };
 
 /// A runtime: threads that run tasks.
@@ -104,7 +106,9 @@ pub(crate) fn common() -> Result<Arc<Runtime>, Refusal> {
 
 fn start(config: &JanusSchedulerConfig) -> Result<Arc<Runtime>, Refusal> {
     forks::watch()?;
-    let mut builder: Builder = Runtime::builder().name("janus");
+    let mut builder: Builder = Runtime::builder().name("janus").on_stuck(|stuck| {
+        let _ = writeln!(io::stderr(), "janus: {}", words::stuck(stuck)); // it may have no reader
+    });
     if config.worker_count > 0 {
         builder = builder.workers(config.worker_count as usize);
     }
@@ -117,7 +121,11 @@ fn start(config: &JanusSchedulerConfig) -> Result<Arc<Runtime>, Refusal> {
     if config.deterministic_seed > 0 {
         builder = builder.seeded(config.deterministic_seed);
     }
-    let runtime = builder.build().map_err(|error| Refusal::new(JANUS_INVALID_ARGUMENT, error.to_string()))?;
+    let runtime = builder.build().map_err(|error| {
+        let code =
+            if matches!(error, BuildError::Thread { .. }) { JANUS_OUT_OF_RESOURCES } else { JANUS_INVALID_ARGUMENT };
+        Refusal::new(code, words::not_built(&error))
+    })?;
     Ok(Arc::new(runtime))
 }
 
@@ -141,7 +149,8 @@ pub extern "C" fn janus_rt_init(worker_count: u32) -> i32 {
     })
 }
 
-/// Takes back one `janus_rt_init`. The last one cancels everything that runs on the runtime, waits for it, and ends the threads. In a fork it lets go of the parent's runtime, and waits for nothing.
+/// Takes back one `janus_rt_init`. The last one cancels everything that runs on the runtime, waits for it, and ends the threads. From one of its tasks it does not wait, and returns 0 at once: the task is cancelled as all others
+/// are, and the rest is done when it has returned. In a fork it lets go of the parent's runtime, and waits for nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn janus_rt_shutdown() -> i32 {
     coded_for_all(|| {
@@ -178,7 +187,7 @@ pub extern "C" fn janus_scheduler_create(config: JanusSchedulerConfig) -> *mut J
     )
 }
 
-/// Cancels everything that runs on a runtime, waits for it, and ends the threads. The handle is not valid any more. In a fork it waits for nothing.
+/// Cancels everything that runs on a runtime, waits for it, and ends the threads. The handle is not valid any more. From one of its tasks, and in a fork, it does not wait: see `janus_rt_shutdown`.
 #[unsafe(no_mangle)]
 pub extern "C" fn janus_scheduler_shutdown(scheduler: *mut JanusScheduler) -> i32 {
     coded_for_all(|| {
@@ -201,7 +210,7 @@ pub unsafe extern "C" fn janus_scheduler_run(
 ) -> i64 {
     number(|| {
         let runtime = handles::get::<Scheduler>(scheduler)?.runtime()?;
-        let body = body(function(task)?, arg);
+        let body = body(function(task)?, arg, None);
         match runtime.run(body) {
             Ok(Ok(())) => Ok(0),
             Ok(Err(failed)) => Err(failed.into()),
@@ -237,7 +246,11 @@ pub extern "C" fn janus_scheduler_sleep(nanoseconds: u64) -> i32 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn janus_last_error(buffer: *mut c_char, length: usize) -> usize {
     door_for_all(
-        |_| 0,
+        |_| {
+            // SAFETY: as the caller promised.
+            unsafe { pointers::put_text(NO_ROOM, buffer, length) }; // too little stack is left to look
+            NO_ROOM.len()
+        },
         || {
             Ok(with_last_error(|text| {
                 // SAFETY: as the caller promised.

@@ -8,7 +8,7 @@ use sched_tasks::{Answer, Budget, Component, Exhausted, TaskId};
 
 use crate::{
     budget::JanusBudget,
-    codes::{JANUS_BUDGET_EXHAUSTED, JANUS_NOT_ACTIVE, Refusal},
+    codes::{JANUS_BUDGET_EXHAUSTED, JANUS_INVALID_ARGUMENT, JANUS_NOT_ACTIVE, Refusal},
     door::{coded, number},
     nursery::{self, JanusNursery},
     pointers::Out,
@@ -111,14 +111,26 @@ fn answer(nursery: *mut JanusNursery, task: JanusTask, answer: Answer) -> Result
 /// Gives a task that waits for an answer so much more, out of the budget of the nursery: as much as that has left.
 #[unsafe(no_mangle)]
 pub extern "C" fn janus_budget_recharge_child(nursery: *mut JanusNursery, task: JanusTask, amount: JanusBudget) -> i32 {
-    coded(|| match answer(nursery, task, Answer::Recharge(amount.into()))? {
-        Budget::ZERO => Err(Refusal::new(
-            JANUS_BUDGET_EXHAUSTED,
-            format!(
-                "the nursery has nothing left of what task {task} needs; refuse it, or create the nursery with a larger `budget`"
-            ),
-        )),
-        _ => Ok(()),
+    coded(|| {
+        nursery::get(nursery)?; // the handle is looked at first
+        let amount = Budget::from(amount);
+        if amount == Budget::ZERO {
+            return Err(Refusal::new(
+                JANUS_INVALID_ARGUMENT,
+                format!(
+                    "nothing is offered to task {task}; give at least as much as `missing` says, or refuse it with `janus_supervisor_refuse`"
+                ),
+            ));
+        }
+        match answer(nursery, task, Answer::Recharge(amount))? {
+            Budget::ZERO => Err(Refusal::new(
+                JANUS_BUDGET_EXHAUSTED,
+                format!(
+                    "the nursery has nothing left of what task {task} needs; refuse it, or create the nursery with a larger `budget`"
+                ),
+            )),
+            _ => Ok(()),
+        }
     })
 }
 

@@ -119,6 +119,10 @@ impl OpenNursery {
         }
     }
 
+    pub(crate) fn core(&self) -> &NurseryCore {
+        &self.0.core
+    }
+
     /// Starts a fiber.
     ///
     /// # Errors
@@ -248,7 +252,7 @@ fn open(shared: &'static Shared, options: NurseryOptions) -> Result<OpenNursery,
         }
         if strand.shared().is_none() && current::is_ending() {
             return Err(TaskError::msg(
-                "the thread is ending, and nothing would close the nursery; open it before, or use `nursery`",
+                "the thread is ending, and nothing would close the nursery; open and close it before, or use a block",
             ));
         }
         if strand.acts_for.get().is_some() {
@@ -263,7 +267,7 @@ fn open(shared: &'static Shared, options: NurseryOptions) -> Result<OpenNursery,
             }
             if shared.seeded.is_some() {
                 return Err(TaskError::msg(
-                    "a seeded runtime runs on the thread of its caller; open the nursery inside `Runtime::run`",
+                    "a seeded runtime runs on the thread of its caller; open the nursery inside a run of it",
                 ));
             }
         }
