@@ -26,6 +26,7 @@
 //! | [`tally`] | what a thread counts of its dealings with others: wakes sent, locks found taken |
 //! | [`ticks`] | time that is cheap to read, to charge what ran |
 //! | [`arming`] | the watchdog is armed while any worker runs |
+//! | [`main_thread`] | whether the end of a thread is the end of the process |
 
 pub mod arming;
 pub mod batch_claim;
@@ -39,6 +40,7 @@ pub mod idle;
 pub mod inbox;
 pub mod injector;
 pub mod line;
+pub mod main_thread;
 pub mod members;
 pub mod permit_cache;
 pub mod ring;

@@ -208,6 +208,11 @@ impl Credentials {
         self.budget.is_some()
     }
 
+    /// Whether what was given to recharge by adds nothing here.
+    pub(crate) fn has_foreign_reserve(&self) -> bool {
+        self.budget.as_ref().is_some_and(|reserve| reserve.foreign)
+    }
+
     /// The lease to recharge by.
     pub(crate) fn to_recharge(&self, ledger: Option<&Ledger>) -> Result<&Lease<CapBudget>, CapError> {
         let none = CapError::NoBudgetCapability;

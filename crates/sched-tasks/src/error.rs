@@ -195,6 +195,11 @@ impl TaskError {
         self.0.mark.as_deref()
     }
 
+    /// The nursery that reports it, if it has a name.
+    pub(crate) fn nursery(&self) -> Option<&str> {
+        self.0.nursery.as_deref()
+    }
+
     pub(crate) fn with_mark(self, mark: Arc<dyn Any + Send + Sync>) -> Self {
         self.with(|inner| inner.mark = Some(mark))
     }

@@ -19,7 +19,7 @@ use crate::{
     context::{Context, Overrun},
     error::{Reason, TaskError},
     options::NurseryOptions,
-    scope::{Nursery, Task},
+    scope::{Nursery, OpenNursery, Task},
     spending::BudgetSupervisor,
     strand,
     strand::{panics, until},
@@ -29,6 +29,28 @@ use crate::{
 
 pub use crate::convert::{AnyError, IntoError, kind, mark, with_mark};
 pub use crate::lending::{LendError, Loan, lend};
+
+/// Whether the [`CapBudget`](crate::CapBudget) of a nursery adds nothing there: something around limits it, and has it from another ledger.
+pub fn has_foreign_reserve(nursery: &OpenNursery) -> bool {
+    nursery.core().credentials().is_some_and(|credentials| credentials.has_foreign_reserve())
+}
+
+/// The name of the nursery that reports an error, if it has one.
+pub fn nursery_of(error: &TaskError) -> Option<&str> {
+    error.nursery()
+}
+
+/// For a process that may be a fork: leaves the open nurseries that the calling thread has from before, without ending them. True if the caller is itself a task of the parent process: it must
+/// not wait, because in a fork nothing runs beside it.
+pub fn leave_parents_nurseries() -> bool {
+    strand::with(|strand| {
+        if strand.running.get().is_some() {
+            return strand.runtime().is_some_and(|shared| shared.check_process().is_err());
+        }
+        strand.leave_parents_nurseries();
+        false
+    })
+}
 
 /// Starts a task that is labelled with `site`: where a child was described, not the line of the supervisor that starts it again.
 pub fn try_spawn_at<'scope, F, T>(

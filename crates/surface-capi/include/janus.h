@@ -147,11 +147,16 @@ typedef struct janus_budget_t {
 typedef struct janus_nursery_config_t {
   // A name for messages, or NULL.
   const char *name;
-  // What its tasks may spend in all, or NULL. It comes out of the budget of the task that creates it.
+  // What its tasks may spend in all, or NULL. It comes out of the budget of the task that creates it. Its
+  // `spawn_count` is for tasks of this nursery; for nurseries that its tasks create give them a `task_budget`
+  // with
+  // one.
   const struct janus_budget_t *budget;
-  // What each of its tasks may spend, or NULL.
+  // What each of its tasks may spend, or NULL: up to 10000 operations, 1 MiB, 100 channel operations, 10
+  // calls of the operating system and no spawns at a time, and more of what it had while `budget` has some.
   const struct janus_budget_t *task_budget;
-  // How much its tasks may give themselves by `janus_budget_recharge`, in all; or NULL.
+  // How much its tasks may give themselves by `janus_budget_recharge`, in all; or NULL. It comes out of the
+  // `reserve` of what is around; where that has a budget and no `reserve`, it is refused.
   const struct janus_budget_t *reserve;
   // Everything in it is cancelled after this time. 0: never.
   uint64_t timeout_nanoseconds;
@@ -205,14 +210,17 @@ extern "C" {
 int32_t janus_rt_init(uint32_t worker_count);
 
 // Takes back one `janus_rt_init`. The last one cancels everything that runs on the runtime, waits for it, and
-// ends the threads.
+// ends the threads. From one of its tasks it does not wait, and returns 0 at once: the task is cancelled as
+// all others
+// are, and the rest is done when it has returned. In a fork it lets go of the parent's runtime, and waits for
+// nothing.
 int32_t janus_rt_shutdown(void);
 
 // Starts another runtime. NULL if that is not possible.
 struct janus_scheduler_t *janus_scheduler_create(struct janus_scheduler_config_t config);
 
 // Cancels everything that runs on a runtime, waits for it, and ends the threads. The handle is not valid any
-// more.
+// more. From one of its tasks, and in a fork, it does not wait: see `janus_rt_shutdown`.
 int32_t janus_scheduler_shutdown(struct janus_scheduler_t *scheduler);
 
 // Runs a function as a task of a runtime, waits for it and for all that it opened, and returns its code.
@@ -295,9 +303,10 @@ int64_t janus_nursery_await(struct janus_nursery_t *nursery,
                             janus_task_t task);
 
 // Waits for all tasks, and ends the nursery: it takes no more. Returns 0 if all succeeded; `JANUS_CANCELLED`;
-// the code of the first task that failed; `JANUS_PANICKED`; `JANUS_BUDGET_EXHAUSTED`. Asked again it
-// says the same. Only what created the nursery waits: any other gets the code if it has ended, else
-// `JANUS_PENDING`.
+// the code of the first task that failed; `JANUS_PANICKED`; `JANUS_BUDGET_EXHAUSTED`;
+// `JANUS_OUT_OF_RESOURCES` if there was no
+// stack or thread for a task. Asked again it says the same. Only what created the nursery waits: any other
+// gets the code if it has ended, else `JANUS_PENDING`.
 int64_t janus_nursery_await_all(struct janus_nursery_t *nursery);
 
 // The same without waiting: `JANUS_PENDING` while a task has not ended.
@@ -308,7 +317,8 @@ int64_t janus_nursery_poll(struct janus_nursery_t *nursery);
 int32_t janus_nursery_cancel(struct janus_nursery_t *nursery);
 
 // Cancels what still runs in the nursery, waits for it, and lets go of the handle. Nurseries that were
-// created inside it end first. Only what created it may do that, or any once it has ended.
+// created inside it end first. Only what created it may do that, or any once it has ended. In a fork it waits
+// for nothing.
 int32_t janus_nursery_destroy(struct janus_nursery_t *nursery);
 
 // How many tasks of the nursery have not ended, or a code below 0. A task that has just ended may still be
@@ -448,13 +458,13 @@ int32_t janus_select_destroy(struct janus_select_t *select);
 #endif  /* JANUS_H */
 
 /* A task function returns int64_t. One that returns int would be called all the same, and half of its result would be
- * chance: so it does not compile. */
+ * chance: so it does not compile. What follows the function may be literals with commas. */
 #if !defined(__cplusplus) && defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
 #define JANUS_TASK_FN(task) _Generic((task), janus_task_fn: (task))
 #define JANUS_TASK_NOARG_FN(task) _Generic((task), janus_task_noarg_fn: (task))
-#define janus_nursery_spawn(nursery, task, arg) janus_nursery_spawn(nursery, JANUS_TASK_FN(task), arg)
-#define janus_nursery_spawn_with(nursery, task, arg, config) janus_nursery_spawn_with(nursery, JANUS_TASK_FN(task), arg, config)
+#define janus_nursery_spawn(nursery, task, ...) janus_nursery_spawn(nursery, JANUS_TASK_FN(task), __VA_ARGS__)
+#define janus_nursery_spawn_with(nursery, task, ...) janus_nursery_spawn_with(nursery, JANUS_TASK_FN(task), __VA_ARGS__)
 #define janus_nursery_spawn_noarg(nursery, task) janus_nursery_spawn_noarg(nursery, JANUS_TASK_NOARG_FN(task))
-#define janus_scheduler_spawn(task, arg) janus_scheduler_spawn(JANUS_TASK_FN(task), arg)
-#define janus_scheduler_run(scheduler, task, arg) janus_scheduler_run(scheduler, JANUS_TASK_FN(task), arg)
+#define janus_scheduler_spawn(task, ...) janus_scheduler_spawn(JANUS_TASK_FN(task), __VA_ARGS__)
+#define janus_scheduler_run(scheduler, task, ...) janus_scheduler_run(scheduler, JANUS_TASK_FN(task), __VA_ARGS__)
 #endif

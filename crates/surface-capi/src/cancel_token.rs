@@ -19,7 +19,7 @@ use crate::{
     codes::{JANUS_TIMED_OUT, Refusal},
     door::{coded, door, number},
     handles::{self, Held},
-    nursery::{JanusNursery, Nursery},
+    nursery::{self, JanusNursery, Nursery},
 };
 
 /// One word that stops many nurseries.
@@ -58,6 +58,7 @@ impl CancelToken {
         let attached = self.lock().take();
         self.sender.close();
         let nurseries = attached.into_iter().flatten().filter_map(|nursery| nursery.upgrade());
+        let nurseries = nurseries.filter(|nursery| !nursery.made.is_past()); // else it is in the parent of a fork
         nurseries.for_each(|nursery| nursery.open.cancel());
     }
 
@@ -109,7 +110,7 @@ pub extern "C" fn janus_cancel_token_is_cancelled(token: *mut JanusCancelToken) 
 #[unsafe(no_mangle)]
 pub extern "C" fn janus_cancel_token_attach(token: *mut JanusCancelToken, nursery: *mut JanusNursery) -> i32 {
     coded(|| {
-        let (token, nursery) = (handles::get::<CancelToken>(token)?, handles::get::<Nursery>(nursery)?);
+        let (token, nursery) = (handles::get::<CancelToken>(token)?, nursery::get(nursery)?);
         token.attach(&nursery);
         Ok(())
     })

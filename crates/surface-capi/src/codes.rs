@@ -8,6 +8,8 @@ use std::{error::Error, fmt};
 
 use sched_tasks::{Reason, TaskError};
 
+use crate::words::text_of;
+
 /// It was done.
 pub const JANUS_OK: i32 = 0;
 /// The nursery was cancelled, or the task that called. Clean up and return.
@@ -64,19 +66,6 @@ impl From<TaskError> for Refusal {
     }
 }
 
-/// What an error says, without the place where a task was spawned: all are spawned at one line of this library.
-pub(crate) fn text_of(error: &TaskError) -> String {
-    let mut text = error.to_string();
-    for (place, instead) in [(" (spawned at ", ""), (", spawned at ", ")")] {
-        while let Some(start) = text.find(place)
-            && let Some(length) = text[start..].find(')')
-        {
-            text.replace_range(start..=start + length, instead);
-        }
-    }
-    text
-}
-
 /// What a task function returned, if not 0.
 #[derive(Debug)]
 pub(crate) struct ExitCode(pub(crate) i64);
@@ -94,6 +83,7 @@ pub(crate) fn code_of(error: &TaskError) -> i64 {
     let code = match error.reason() {
         Reason::Failed(_) => match error.downcast_ref::<ExitCode>() {
             Some(ExitCode(own)) => return *own,
+            None if error.downcast_ref::<std::io::Error>().is_some() => JANUS_OUT_OF_RESOURCES, // no thread could be started
             None => JANUS_FAILED,
         },
         Reason::Cancelled | Reason::DeadlineExceeded { .. } | Reason::CpuTimeSpent { .. } => JANUS_CANCELLED,

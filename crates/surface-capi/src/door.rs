@@ -16,7 +16,11 @@ use std::{
 
 use sched_tasks::{Reason, Stop, TaskId, contain, current_task, fiber_local};
 
-use crate::codes::{JANUS_CANCELLED, JANUS_OK, JANUS_PANICKED, JANUS_STACK_OVERFLOW, Refusal, text_of};
+use crate::{
+    codes::{JANUS_CANCELLED, JANUS_OK, JANUS_PANICKED, JANUS_STACK_OVERFLOW, Refusal},
+    forks,
+    words::text_of,
+};
 
 fiber_local! {
     /// What went wrong last, in this task or on this thread.
@@ -28,9 +32,18 @@ thread_local! {
     static TEXT_LOST: Cell<Option<TaskId>> = const { Cell::new(None) };
 }
 
-/// Runs `body`, whatever it does; `refused` makes the result of a code.
+/// Runs `body`, whatever it does; `refused` makes the result of a code. A task of the parent of a fork is refused.
 #[inline]
 pub(crate) fn door<R>(refused: impl FnOnce(i64) -> R, body: impl FnOnce() -> Result<R, Refusal>) -> R {
+    door_for_all(refused, || {
+        forks::check_caller()?;
+        body()
+    })
+}
+
+/// The same for what a task of the parent of a fork may call as well: there it neither waits nor lets other tasks run.
+#[inline]
+pub(crate) fn door_for_all<R>(refused: impl FnOnce(i64) -> R, body: impl FnOnce() -> Result<R, Refusal>) -> R {
     match catch_unwind(AssertUnwindSafe(|| contain(body))) {
         Ok(Ok(Ok(value))) => value,
         Ok(Ok(Err(refusal))) => refused(keep(refusal)),
@@ -43,6 +56,15 @@ pub(crate) fn door<R>(refused: impl FnOnce(i64) -> R, body: impl FnOnce() -> Res
 #[inline]
 pub(crate) fn coded(body: impl FnOnce() -> Result<(), Refusal>) -> i32 {
     number(|| body().map(|()| JANUS_OK))
+}
+
+/// The same for a call that returns a code.
+pub(crate) fn coded_for_all(body: impl FnOnce() -> Result<(), Refusal>) -> i32 {
+    let narrow = |code: i64| i32::try_from(code).unwrap_or(JANUS_PANICKED);
+    door_for_all(narrow, || {
+        let _ = forks::check_caller(); // in a fork, the thread leaves the nurseries of the parent
+        body().map(|()| JANUS_OK)
+    })
 }
 
 /// The same for a call that returns a number, or a code below 0.
@@ -105,5 +127,5 @@ fn no_room() -> Refusal {
     Refusal::new(JANUS_STACK_OVERFLOW, NO_ROOM)
 }
 
-const NO_ROOM: &str =
+pub(crate) const NO_ROOM: &str =
     "too little of the task's stack was left for a call; return, or start it with a larger `stack_bytes`";

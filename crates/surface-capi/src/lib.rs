@@ -6,6 +6,7 @@
 //! 1. No handle is dereferenced: it is a number that is looked up, and refused if it is not there. See `handles.rs`.
 //! 2. Nothing unwinds into C: every function catches panics, cancellations and exhausted budgets, and returns a code. See `door.rs`.
 //! 3. A task that runs a C function ends before what opened its nursery: a [`sched_tasks::OpenNursery`] sees to that, whatever becomes of handles.
+//! 4. In a fork of the process nothing of the parent is used. See `forks.rs`.
 //!
 //! | file | what C sees |
 //! |---|---|
@@ -22,10 +23,12 @@
 //! Rust code uses the crate `bursar`.
 
 pub mod budget;
+mod c_task;
 pub mod cancel_token;
 pub mod channel;
 pub mod codes;
 mod door;
+mod forks;
 mod handles;
 pub mod nursery;
 mod pointers;
@@ -34,5 +37,6 @@ pub mod select;
 pub mod supervisor;
 mod task_table;
 pub mod tasks;
+mod words;
 
 const _: () = assert!(usize::BITS == 64, "a handle has 64 bits");

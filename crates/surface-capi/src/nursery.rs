@@ -11,26 +11,32 @@
 use std::{
     cell::RefCell,
     ffi::{c_char, c_void},
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
 use sched_tasks::{
-    BudgetSupervisor, Cap, CapBudget, Ledger, NurseryOptions, OnFailure, OpenNursery, Recharge, current_task,
-    fiber_local,
+    BudgetSupervisor, CapBudget, Delegation, Grant, Ledger, NurseryOptions, OnFailure, OpenNursery, Recharge,
+    current_task, fiber_local, internals::has_foreign_reserve,
 };
 
 use crate::{
     budget::JanusBudget,
-    codes::{JANUS_FAILED, JANUS_NOT_ACTIVE, JANUS_NOT_OWNER, JANUS_PENDING, Refusal},
-    door::{coded, door, number},
+    codes::{JANUS_FAILED, JANUS_NOT_ACTIVE, JANUS_NOT_ALLOWED, JANUS_NOT_OWNER, JANUS_PENDING, Refusal},
+    door::{coded, coded_for_all, door, number},
+    forks::Generation,
     handles::{self, Held},
     pointers,
     scheduler::{JanusScheduler, Scheduler, common},
     task_table::Tasks,
     tasks::{
-        Function, JanusTask, JanusTaskConfig, JanusTaskFn, JanusTaskNoargFn, TaskOptions, function, function_noarg,
+        Function, JanusTask, JanusTaskConfig, JanusTaskFn, JanusTaskNoargFn, Reserve, TaskOptions, function,
+        function_noarg, reserve_of_task,
     },
+    words::FOREIGN_RESERVE,
 };
 
 /// A nursery: tasks that end before what created it. It belongs to the task that created it, or to the thread.
@@ -42,11 +48,12 @@ pub struct JanusNursery;
 pub struct JanusNurseryConfig {
     /// A name for messages, or NULL.
     pub name: *const c_char,
-    /// What its tasks may spend in all, or NULL. It comes out of the budget of the task that creates it.
+    /// What its tasks may spend in all, or NULL. It comes out of the budget of the task that creates it. Its `spawn_count` is for tasks of this nursery; for nurseries that its tasks create give them a `task_budget` with
+    /// one.
     pub budget: *const JanusBudget,
-    /// What each of its tasks may spend, or NULL.
+    /// What each of its tasks may spend, or NULL: up to 10000 operations, 1 MiB, 100 channel operations, 10 calls of the operating system and no spawns at a time, and more of what it had while `budget` has some.
     pub task_budget: *const JanusBudget,
-    /// How much its tasks may give themselves by `janus_budget_recharge`, in all; or NULL.
+    /// How much its tasks may give themselves by `janus_budget_recharge`, in all; or NULL. It comes out of the `reserve` of what is around; where that has a budget and no `reserve`, it is refused.
     pub reserve: *const JanusBudget,
     /// Everything in it is cancelled after this time. 0: never.
     pub timeout_nanoseconds: u64,
@@ -67,8 +74,9 @@ pub(crate) struct Nursery {
     pub(crate) open: OpenNursery,
     pub(crate) tasks: Tasks,
     supervisor: OnceLock<BudgetSupervisor>,
-    /// Kept as long as its tasks may draw on it.
-    _reserve: Option<Cap<CapBudget>>,
+    /// Out of what its tasks may give themselves more: its own, or that of what is around.
+    reserve: Option<Reserve>,
+    pub(crate) made: Generation,
 }
 
 impl Held for Nursery {
@@ -85,9 +93,34 @@ struct Created(RefCell<Vec<usize>>);
 impl Drop for Created {
     fn drop(&mut self) {
         for handle in self.0.take() {
-            let _ = handles::remove::<Nursery>(std::ptr::without_provenance(handle)); // or it was destroyed
+            let removed = handles::remove::<Nursery>(std::ptr::without_provenance(handle));
+            removed.map(let_go).ok(); // or it was destroyed
         }
     }
+}
+
+/// Lets go of what a handle stood for. In a fork it is not touched: to end it would wait for tasks that are in the parent process.
+fn let_go(nursery: Arc<Nursery>) {
+    if nursery.made.is_past() {
+        std::mem::forget(nursery);
+    }
+}
+
+/// What a handle stands for, unless that is in the parent process.
+pub(crate) fn get(handle: *const JanusNursery) -> Result<Arc<Nursery>, Refusal> {
+    let nursery = handles::get::<Nursery>(handle)?;
+    if nursery.made.is_past() {
+        return Err(of_parent());
+    }
+    Ok(nursery)
+}
+
+#[cold]
+fn of_parent() -> Refusal {
+    Refusal::new(
+        JANUS_NOT_ACTIVE,
+        "the nursery was created before a fork, and its tasks are in the parent process; create another, after `janus_rt_shutdown` and `janus_rt_init` for a runtime of the child's own",
+    )
 }
 
 fiber_local! {
@@ -98,7 +131,7 @@ fiber_local! {
 pub(crate) fn innermost() -> Result<Arc<Nursery>, Refusal> {
     let created = CREATED.with(|created| created.0.borrow().clone());
     let open = |handle: &usize| {
-        let nursery = handles::get::<Nursery>(std::ptr::without_provenance(*handle)).ok()?;
+        let nursery = get(std::ptr::without_provenance(*handle)).ok()?;
         (!nursery.open.has_ended()).then_some(nursery)
     };
     created.iter().rev().find_map(open).ok_or_else(|| {
@@ -116,7 +149,7 @@ impl Nursery {
         arg: *mut c_void,
         options: TaskOptions,
     ) -> Result<JanusTask, Refusal> {
-        self.tasks.start(&self.open, function, arg, options)
+        self.tasks.start(&self.open, function, arg, options, self.reserve.clone())
     }
 
     /// Answers for its tasks that have spent their budget. From the first call on they wait.
@@ -150,6 +183,31 @@ impl Nursery {
     }
 }
 
+/// There is a nursery with a reserve, or was.
+static HAS_RESERVES: AtomicBool = AtomicBool::new(false);
+
+/// The reserve that the caller's tasks may draw on: of the nursery it created last, or of the one it is a task of.
+fn reserve_around() -> Option<Reserve> {
+    if !HAS_RESERVES.load(Relaxed) {
+        return None;
+    }
+    match innermost() {
+        Ok(nursery) => nursery.reserve.clone(),
+        Err(_) => reserve_of_task(),
+    }
+}
+
+/// So much of the reserve around, or of nothing if there is none: then there must be no budget either.
+fn reserve_out_of(around: Option<Reserve>, granted: JanusBudget) -> Result<Reserve, Refusal> {
+    HAS_RESERVES.store(true, Relaxed);
+    let grant = Grant::new(CapBudget::new().limit(granted.into())).delegation(Delegation::Allowed);
+    let cap = match around {
+        Some(around) => around.attenuate(grant).map_err(|error| Refusal::new(JANUS_NOT_ALLOWED, error.to_string()))?,
+        None => Ledger::new().grant(grant),
+    };
+    Ok(Arc::new(cap))
+}
+
 /// # Safety
 /// `config` is NULL, or points to a config whose pointers are NULL or point to what their types say.
 unsafe fn create(
@@ -157,7 +215,8 @@ unsafe fn create(
     config: *const JanusNurseryConfig,
 ) -> Result<*mut JanusNursery, Refusal> {
     let mut options = NurseryOptions::new();
-    let mut reserve = None;
+    let mut reserve = reserve_around();
+    let mut has_own_reserve = false;
     // SAFETY: as the caller promised.
     let config = unsafe { pointers::read(config, "config") }?;
     if let Some(config) = &config {
@@ -180,9 +239,10 @@ unsafe fn create(
             options = options.task_budget(budget.into());
         }
         if let Some(granted) = granted {
-            let cap = Ledger::new().grant(CapBudget::new().limit(granted.into()));
-            options = options.capability(&cap);
-            reserve = Some(cap);
+            let own = reserve_out_of(reserve.take(), granted)?;
+            options = options.capability(&*own);
+            has_own_reserve = true;
+            reserve = Some(own);
         }
         if config.timeout_nanoseconds > 0 {
             options = options.timeout(Duration::from_nanos(config.timeout_nanoseconds));
@@ -205,7 +265,11 @@ unsafe fn create(
         None if current_task().is_some() || innermost().is_ok() => OpenNursery::with(options)?,
         None => common()?.open_nursery(options)?,
     };
-    let nursery = Nursery { open, tasks: Tasks::default(), supervisor: OnceLock::new(), _reserve: reserve };
+    if has_own_reserve && has_foreign_reserve(&open) {
+        return Err(Refusal::new(JANUS_NOT_ALLOWED, FOREIGN_RESERVE));
+    }
+    let nursery =
+        Nursery { open, tasks: Tasks::default(), supervisor: OnceLock::new(), reserve, made: Generation::now() };
     if config.is_some_and(|config| config.is_supervised) {
         nursery.supervisor()?;
     }
@@ -253,7 +317,7 @@ pub unsafe extern "C" fn janus_nursery_spawn(
     task: JanusTaskFn,
     arg: *mut c_void,
 ) -> JanusTask {
-    door(|_| 0, || handles::get::<Nursery>(nursery)?.spawn(function(task)?, arg, TaskOptions::default()))
+    door(|_| 0, || get(nursery)?.spawn(function(task)?, arg, TaskOptions::default()))
 }
 
 /// The same for a function without an argument.
@@ -266,7 +330,7 @@ pub unsafe extern "C" fn janus_nursery_spawn_noarg(nursery: *mut JanusNursery, t
         |_| 0,
         || {
             let task = function_noarg(task)?;
-            handles::get::<Nursery>(nursery)?.spawn(task, std::ptr::null_mut(), TaskOptions::default())
+            get(nursery)?.spawn(task, std::ptr::null_mut(), TaskOptions::default())
         },
     )
 }
@@ -287,7 +351,7 @@ pub unsafe extern "C" fn janus_nursery_spawn_with(
         || {
             // SAFETY: as the caller promised.
             let options = unsafe { TaskOptions::read(config) }?;
-            handles::get::<Nursery>(nursery)?.spawn(function(task)?, arg, options)
+            get(nursery)?.spawn(function(task)?, arg, options)
         },
     )
 }
@@ -305,23 +369,23 @@ pub unsafe extern "C" fn janus_scheduler_spawn(task: JanusTaskFn, arg: *mut c_vo
 #[unsafe(no_mangle)]
 pub extern "C" fn janus_nursery_await(nursery: *mut JanusNursery, task: JanusTask) -> i64 {
     number(|| {
-        let nursery = handles::get::<Nursery>(nursery)?;
+        let nursery = get(nursery)?;
         nursery.tasks.wait(task, nursery.open.is_owned_here())
     })
 }
 
-/// Waits for all tasks, and ends the nursery: it takes no more. Returns 0 if all succeeded; `JANUS_CANCELLED`; the code of the first task that failed; `JANUS_PANICKED`; `JANUS_BUDGET_EXHAUSTED`. Asked again it
-/// says the same. Only what created the nursery waits: any other gets the code if it has ended, else `JANUS_PENDING`.
+/// Waits for all tasks, and ends the nursery: it takes no more. Returns 0 if all succeeded; `JANUS_CANCELLED`; the code of the first task that failed; `JANUS_PANICKED`; `JANUS_BUDGET_EXHAUSTED`; `JANUS_OUT_OF_RESOURCES` if there was no
+/// stack or thread for a task. Asked again it says the same. Only what created the nursery waits: any other gets the code if it has ended, else `JANUS_PENDING`.
 #[unsafe(no_mangle)]
 pub extern "C" fn janus_nursery_await_all(nursery: *mut JanusNursery) -> i64 {
-    number(|| handles::get::<Nursery>(nursery)?.await_all())
+    number(|| get(nursery)?.await_all())
 }
 
 /// The same without waiting: `JANUS_PENDING` while a task has not ended.
 #[unsafe(no_mangle)]
 pub extern "C" fn janus_nursery_poll(nursery: *mut JanusNursery) -> i64 {
     number(|| {
-        let nursery = handles::get::<Nursery>(nursery)?;
+        let nursery = get(nursery)?;
         match nursery.open.tasks() {
             0 => nursery.await_all(),
             left => {
@@ -335,16 +399,21 @@ pub extern "C" fn janus_nursery_poll(nursery: *mut JanusNursery) -> i64 {
 #[unsafe(no_mangle)]
 pub extern "C" fn janus_nursery_cancel(nursery: *mut JanusNursery) -> i32 {
     coded(|| {
-        handles::get::<Nursery>(nursery)?.open.cancel();
+        get(nursery)?.open.cancel();
         Ok(())
     })
 }
 
-/// Cancels what still runs in the nursery, waits for it, and lets go of the handle. Nurseries that were created inside it end first. Only what created it may do that, or any once it has ended.
+/// Cancels what still runs in the nursery, waits for it, and lets go of the handle. Nurseries that were created inside it end first. Only what created it may do that, or any once it has ended. In a fork it waits for nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn janus_nursery_destroy(nursery: *mut JanusNursery) -> i32 {
-    coded(|| {
+    coded_for_all(|| {
         let held = handles::get::<Nursery>(nursery)?;
+        if held.made.is_past() {
+            let_go(handles::remove::<Nursery>(nursery)?);
+            CREATED.with(|created| created.0.borrow_mut().retain(|handle| *handle != nursery.addr()));
+            return Ok(());
+        }
         if !held.open.has_ended() && !held.open.is_owned_here() {
             return Err(Refusal::new(
                 JANUS_NOT_OWNER,
@@ -361,11 +430,11 @@ pub extern "C" fn janus_nursery_destroy(nursery: *mut JanusNursery) -> i32 {
 /// How many tasks of the nursery have not ended, or a code below 0. A task that has just ended may still be counted.
 #[unsafe(no_mangle)]
 pub extern "C" fn janus_nursery_task_count(nursery: *mut JanusNursery) -> i64 {
-    number(|| Ok(i64::try_from(handles::get::<Nursery>(nursery)?.open.tasks()).unwrap_or(i64::MAX)))
+    number(|| Ok(i64::try_from(get(nursery)?.open.tasks()).unwrap_or(i64::MAX)))
 }
 
 /// Whether the nursery was cancelled: 1, 0, or a code below 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn janus_nursery_is_cancelled(nursery: *mut JanusNursery) -> i32 {
-    number(|| Ok(i32::from(handles::get::<Nursery>(nursery)?.open.state().is_cancelled())))
+    number(|| Ok(i32::from(get(nursery)?.open.state().is_cancelled())))
 }

@@ -8,10 +8,9 @@ use sched_tasks::{Answer, Budget, Component, Exhausted, TaskId};
 
 use crate::{
     budget::JanusBudget,
-    codes::{JANUS_BUDGET_EXHAUSTED, JANUS_NOT_ACTIVE, Refusal},
+    codes::{JANUS_BUDGET_EXHAUSTED, JANUS_INVALID_ARGUMENT, JANUS_NOT_ACTIVE, Refusal},
     door::{coded, number},
-    handles,
-    nursery::{JanusNursery, Nursery},
+    nursery::{self, JanusNursery},
     pointers::Out,
     tasks::JanusTask,
 };
@@ -53,7 +52,7 @@ fn component(component: Component) -> u32 {
 
 /// Waits up to `time` for a task that has spent its budget.
 fn next_exhausted(nursery: *mut JanusNursery, time: Duration, out: Out<JanusExhausted>) -> Result<i32, Refusal> {
-    let nursery = handles::get::<Nursery>(nursery)?;
+    let nursery = nursery::get(nursery)?;
     let Some(Exhausted { task, component: of, granted, missing, .. }) = nursery.supervisor()?.next_timeout(time) else {
         return Ok(0);
     };
@@ -97,7 +96,7 @@ pub unsafe extern "C" fn janus_supervisor_wait_exhausted(
 }
 
 fn answer(nursery: *mut JanusNursery, task: JanusTask, answer: Answer) -> Result<Budget, Refusal> {
-    let nursery = handles::get::<Nursery>(nursery)?;
+    let nursery = nursery::get(nursery)?;
     let supervisor = nursery.supervisor()?;
     let asks = |exhausted: &Exhausted| nursery.tasks.number_of(exhausted.task.id) == task && task != 0;
     let id: Option<TaskId> = supervisor.exhausted().iter().find(|&exhausted| asks(exhausted)).map(|asks| asks.task.id);
@@ -112,14 +111,26 @@ fn answer(nursery: *mut JanusNursery, task: JanusTask, answer: Answer) -> Result
 /// Gives a task that waits for an answer so much more, out of the budget of the nursery: as much as that has left.
 #[unsafe(no_mangle)]
 pub extern "C" fn janus_budget_recharge_child(nursery: *mut JanusNursery, task: JanusTask, amount: JanusBudget) -> i32 {
-    coded(|| match answer(nursery, task, Answer::Recharge(amount.into()))? {
-        Budget::ZERO => Err(Refusal::new(
-            JANUS_BUDGET_EXHAUSTED,
-            format!(
-                "the nursery has nothing left of what task {task} needs; refuse it, or create the nursery with a larger `budget`"
-            ),
-        )),
-        _ => Ok(()),
+    coded(|| {
+        nursery::get(nursery)?; // the handle is looked at first
+        let amount = Budget::from(amount);
+        if amount == Budget::ZERO {
+            return Err(Refusal::new(
+                JANUS_INVALID_ARGUMENT,
+                format!(
+                    "nothing is offered to task {task}; give at least as much as `missing` says, or refuse it with `janus_supervisor_refuse`"
+                ),
+            ));
+        }
+        match answer(nursery, task, Answer::Recharge(amount))? {
+            Budget::ZERO => Err(Refusal::new(
+                JANUS_BUDGET_EXHAUSTED,
+                format!(
+                    "the nursery has nothing left of what task {task} needs; refuse it, or create the nursery with a larger `budget`"
+                ),
+            )),
+            _ => Ok(()),
+        }
     })
 }
 

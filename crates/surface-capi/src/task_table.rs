@@ -21,8 +21,10 @@ use std::{
 use sched_tasks::{OpenNursery, OpenTask, Receiver, Sender, TaskId, shield, try_channel, yield_now};
 
 use crate::{
-    codes::{JANUS_INVALID_ARGUMENT, Refusal, code_of, text_of},
-    tasks::{Function, JanusTask, TaskOptions, body},
+    c_task,
+    codes::{JANUS_INVALID_ARGUMENT, Refusal, code_of},
+    tasks::{Function, JanusTask, Reserve, TaskOptions, body},
+    words::text_of,
 };
 
 /// The tasks of a nursery.
@@ -74,22 +76,10 @@ impl Tasks {
         function: Function,
         arg: *mut c_void,
         options: TaskOptions,
+        reserve: Option<Reserve>,
     ) -> Result<JanusTask, Refusal> {
-        let body = body(function, arg);
-        let TaskOptions { name, stack_bytes, on_thread } = options;
         let starts = Starts::begin(self);
-        let task = if name.is_none() && stack_bytes == 0 && !on_thread {
-            nursery.try_spawn(body)?
-        } else {
-            let mut builder = nursery.task().stack_bytes(stack_bytes);
-            if let Some(name) = name {
-                builder = builder.name(name);
-            }
-            if on_thread {
-                builder = builder.on_thread();
-            }
-            builder.try_spawn(body)?
-        };
+        let task = c_task::spawn(nursery, options, body(function, arg, reserve))?;
         let mut entries = self.lock();
         if entries.recent.len() >= entries.settle_at.max(SETTLE_AT_LEAST) {
             entries.settle();

@@ -12,14 +12,18 @@ use std::{
     cell::RefCell,
     ffi::{c_char, c_void},
     panic::resume_unwind,
-    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
 };
 
-use sched_tasks::{TaskError, current_task, fiber_local, is_cancelled, yield_now};
+use sched_tasks::{Cap, CapBudget, TaskError, current_task, fiber_local, is_cancelled, yield_now};
 
 use crate::{
     codes::{ExitCode, JANUS_CANCELLED, JANUS_INVALID_ARGUMENT, JANUS_NOT_ACTIVE, Refusal},
     door::{coded, number},
+    forks::{self, Generation},
     pointers,
 };
 
@@ -44,6 +48,9 @@ pub struct JanusTaskConfig {
     pub on_thread: bool,
 }
 
+/// No stack of a fiber is larger.
+const STACK_BYTES_MAX: usize = 1 << 30;
+
 /// The same, read.
 #[derive(Debug, Default)]
 pub(crate) struct TaskOptions {
@@ -60,7 +67,16 @@ impl TaskOptions {
         let Some(config) = (unsafe { pointers::read(config, "config") })? else { return Ok(Self::default()) };
         // SAFETY: as the caller promised.
         let name = unsafe { pointers::text(config.name) };
-        Ok(Self { name, stack_bytes: config.stack_bytes, on_thread: config.on_thread })
+        let JanusTaskConfig { stack_bytes, on_thread, .. } = config;
+        if stack_bytes > STACK_BYTES_MAX {
+            return Err(Refusal::new(
+                JANUS_INVALID_ARGUMENT,
+                format!(
+                    "a stack of {stack_bytes} bytes is above the limit of {STACK_BYTES_MAX}; lower `stack_bytes`, or allocate what is large"
+                ),
+            ));
+        }
+        Ok(Self { name, stack_bytes, on_thread })
     }
 }
 
@@ -84,6 +100,19 @@ fn no_function() -> Refusal {
     Refusal::new(JANUS_INVALID_ARGUMENT, "the task function is NULL; pass a function that returns `int64_t`")
 }
 
+/// Out of what tasks give themselves more: that of the innermost nursery around that has one.
+pub(crate) type Reserve = Arc<Cap<CapBudget>>;
+
+fiber_local! {
+    /// That of the nursery this task is in.
+    static RESERVE: RefCell<Option<Reserve>> = RefCell::new(None);
+}
+
+/// That of the nursery the running task is in.
+pub(crate) fn reserve_of_task() -> Option<Reserve> {
+    RESERVE.with(|around| around.borrow().clone())
+}
+
 /// What a task function is called with.
 struct Arg(*mut c_void);
 
@@ -91,16 +120,27 @@ struct Arg(*mut c_void);
 unsafe impl Send for Arg {}
 
 /// What runs as a task.
-pub(crate) fn body(function: Function, arg: *mut c_void) -> impl FnOnce() -> Result<(), TaskError> + Send {
+pub(crate) fn body(
+    function: Function,
+    arg: *mut c_void,
+    reserve: Option<Reserve>,
+) -> impl FnOnce() -> Result<(), TaskError> + Send {
     let arg = Arg(arg);
     move || {
+        if reserve.is_some() {
+            RESERVE.with(|around| around.replace(reserve));
+        }
         let Arg(arg) = { arg };
+        let begun = Generation::now();
         let code = match function {
             // SAFETY: as the caller of the spawn promised: see the functions that call `function`.
             Function::OfArg(function) => unsafe { function(arg) },
             // SAFETY: as the caller of the spawn promised: see the functions that call `function_noarg`.
             Function::OfNothing(function) => unsafe { function() },
         };
+        if begun.is_past() {
+            forks::end_child();
+        }
         end(code)
     }
 }

@@ -48,7 +48,7 @@ pub(crate) mod worker;
 pub(crate) mod current {
     mod raw;
     pub(super) use self::raw::set;
-    pub(crate) use self::raw::{StrandRef, enter, get, peek, without};
+    pub(crate) use self::raw::{StrandRef, enter, get, is_ending, peek, without};
 }
 pub(crate) mod fibers {
     mod raw;

@@ -163,8 +163,8 @@ impl Seeded {
     pub(crate) fn refuse_foreign(&self) -> TaskError {
         let seed = lock(&self.options).plan.seed();
         let error = TaskError::msg(format!(
-            "a run with a seed (this one: {seed}) cannot wait for another runtime, whose threads no seed decides; use `run` and \
-             `nursery`, which stay in the run, or call the other runtime outside of it"
+            "a run with a seed (this one: {seed}) cannot wait for another runtime, whose threads no seed decides; stay on \
+             the runtime of the run, or call the other one outside of it"
         ));
         lock(&self.refused).get_or_insert_with(|| error.reason().clone());
         error

@@ -4,7 +4,7 @@
 
 use std::rc::Rc;
 
-use mech_sync::Inbox;
+use mech_sync::{Inbox, main_thread};
 
 use super::{current, seeded::Driver, strand::Strand};
 use crate::places;
@@ -24,7 +24,19 @@ pub(crate) fn driving(driver: Rc<dyn Driver>) -> Strand {
     Strand { driver: Some(driver), ..for_thread() }
 }
 
-/// Gives back what a plain thread's strand held. Nurseries that it left open are its runtime's to end.
+/// Ends what a plain thread has open, which waits, and drops its values. The strand is current still.
+///
+/// With the main thread the process ends: it waits for nothing, as it waits for no thread, so that `exit` ends a program in which a task is stuck.
+pub(crate) fn end_thread(strand: &Strand) {
+    if main_thread::is_here() {
+        strand.leave_open_nurseries();
+    } else {
+        strand.end_open_nurseries();
+    }
+    drop(strand.locals.take());
+}
+
+/// Gives back what a plain thread's strand held. Nurseries that it could not end are its runtime's to end.
 pub(crate) fn retire_thread(strand: &Strand) {
     strand.open_scopes.take().iter().for_each(|scope| scope.group().leave());
     let inbox: &'static Inbox = strand.waiter.inbox();

@@ -3,11 +3,11 @@
 //! Room: driver. Knows the nurseries that a strand has open; what users hold of one is `scope/open.rs`.
 //!
 //! # Invariants
-//! 1. A task counts as ended only after every nursery that it opened has; so does the body of a nursery, and a half of a `join` that ran elsewhere.
+//! 1. A task counts as ended only after every nursery that it opened has; so does the body of a nursery, a half of a `join` that ran elsewhere, and a plain thread that is not the main thread.
 //! 2. Of the open nurseries of a strand an inner one ends before an outer one.
 //!
 //! # Why they hold
-//! 1. A strand keeps a list of them. `Strand::drop_locals`, through which every task ends that has anything to leave, empties it; so do the end of a nursery's block, and of a half. A task that
+//! 1. A strand keeps a list of them. `Strand::drop_locals`, through which every task ends that has anything to leave, empties it; so do the end of a nursery's block, of a half, and of a thread (`kernel/thread.rs`). A task that
 //!    lost its stack does not come that way: the cleanup that ends it empties the list first.
 //! 2. `leave_open` gives out the last of the list alone, and that only while the strand is in no other nursery inside it.
 
@@ -59,6 +59,29 @@ impl Strand {
             scope.group().kind == Kind::OfThread && std::ptr::eq(scope.group().core.shared(), shared)
         };
         while self.open_scopes.borrow().last().is_some_and(is_of) && self.end_innermost(true) {}
+    }
+
+    /// Leaves all of them to their runtime, and waits for none.
+    #[cold]
+    pub(crate) fn leave_open_nurseries(&self) {
+        while let Some(group) = leave_open(self) {
+            if group.core.shared().check_process().is_ok() {
+                group.leave();
+            } else {
+                std::mem::forget(group); // its tasks are in the parent process
+            }
+        }
+    }
+
+    /// Leaves those that were opened before a fork, whose tasks are in the parent process: they never end here, and are not freed.
+    #[cold]
+    pub(crate) fn leave_parents_nurseries(&self) {
+        let is_parents = |scope: &OpenScope| scope.group().core.shared().check_process().is_err();
+        while self.open_scopes.borrow().last().is_some_and(is_parents)
+            && let Some(group) = leave_open(self)
+        {
+            std::mem::forget(group);
+        }
     }
 
     /// Whether it opened the nursery, and has not left it.

@@ -3,11 +3,13 @@
 //! Room: interface. Knows tasks that borrow nothing; how such a nursery ends is `nursery/open.rs`.
 //!
 //! # Invariants
-//! 1. A task of an [`OpenNursery`] ends before what opened it: a task, the body of a nursery, or on a plain thread the runtime. Handles do not count: a forgotten one changes nothing.
+//! 1. A task of an [`OpenNursery`] ends before what opened it: a task, the body of a nursery, or a plain thread, but the main thread: with that the process ends. And before its runtime does. Handles do not count: a
+//!    forgotten one changes nothing.
 //! 2. No task is spawned into one that has ended.
 //!
 //! # Why they hold
-//! 1. The strand that opened it has it in a list, which its task, or the block it was opened in, empties before it ends: see `nursery/open.rs`. On a plain thread it is in the list of its runtime as well.
+//! 1. The strand that opened it has it in a list, which its task, the block it was opened in, or the thread empties before it ends: see `nursery/open.rs`. A thread does so in the destructor of its strand, while that is still
+//!    current; after that it opens none. On a plain thread it is in the list of its runtime as well.
 //! 2. Only the strand that opened it ends it, so to its own spawns it is open; a task in it is counted, and keeps it open. Any other first counts as a task of it, under the lock that says whether it has begun
 //!    to end; and where the runtime may end it, so does its owner.
 //!
@@ -28,6 +30,7 @@ use crate::{
     },
     error::{Reason, TaskError, TaskLabel},
     kernel::{
+        current,
         groups::{Group, Kind},
         scope,
         shared::Shared,
@@ -48,7 +51,8 @@ use crate::{
 /// ends the work.
 ///
 /// It belongs to the task that opened it, or to the plain thread. Others may spawn into it and cancel it; only its owner waits for it and closes it. What it opens inside closes first. An owner that ends, returning
-/// or unwinding, with a nursery open cancels it and waits for its tasks; so does the end of a nursery's body, for those that were opened there. On a plain thread the runtime does, when it ends.
+/// or unwinding, with a nursery open cancels it and waits for its tasks; so does the end of a nursery's body, for those that were opened there, and that of a plain thread. Where the main thread ends, so does the process, and waits for nothing. A runtime that ends
+/// earlier ends those that threads have open.
 ///
 /// While a task has one open, both halves of its [`join`](crate::join)s run one after the other.
 ///
@@ -99,7 +103,7 @@ impl OpenNursery {
     /// Opens one, on the runtime of the caller or on the common one.
     ///
     /// # Errors
-    /// Inside the poll of a future, and in [`unblock`](crate::unblock): what closes it would be another's. If the common runtime is needed and cannot be started.
+    /// Inside the poll of a future, and in [`unblock`](crate::unblock): what closes it would be another's. In a destructor of a thread that has ended its own: nothing would close it. If the common runtime is needed and cannot be started.
     pub fn open() -> Result<Self, TaskError> {
         Self::with(NurseryOptions::new())
     }
@@ -113,6 +117,10 @@ impl OpenNursery {
             Some(shared) => open(shared, options),
             None => open(runtime::global()?.shared(), options),
         }
+    }
+
+    pub(crate) fn core(&self) -> &NurseryCore {
+        &self.0.core
     }
 
     /// Starts a fiber.
@@ -242,6 +250,11 @@ fn open(shared: &'static Shared, options: NurseryOptions) -> Result<OpenNursery,
                 "a future cannot open a nursery that outlives its poll; use `nursery` there, or a fiber",
             ));
         }
+        if strand.shared().is_none() && current::is_ending() {
+            return Err(TaskError::msg(
+                "the thread is ending, and nothing would close the nursery; open and close it before, or use a block",
+            ));
+        }
         if strand.acts_for.get().is_some() {
             return Err(TaskError::msg(
                 "an open nursery would belong to the thread of `unblock`, not to the task; open it in the task",
@@ -254,7 +267,7 @@ fn open(shared: &'static Shared, options: NurseryOptions) -> Result<OpenNursery,
             }
             if shared.seeded.is_some() {
                 return Err(TaskError::msg(
-                    "a seeded runtime runs on the thread of its caller; open the nursery inside `Runtime::run`",
+                    "a seeded runtime runs on the thread of its caller; open the nursery inside a run of it",
                 ));
             }
         }

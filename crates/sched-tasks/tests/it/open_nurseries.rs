@@ -322,22 +322,42 @@ fn its_tasks_may_do_what_its_owner_may() {
 }
 
 #[test]
-fn a_thread_that_ends_leaves_it_to_the_runtime() {
+fn a_thread_that_ends_ends_what_it_left_open_the_innermost_first() {
     let ends = Ends::default();
-    let runtime = Runtime::builder().workers(1).build().unwrap();
-    std::thread::scope(|s| {
-        s.spawn(|| {
+    let runtime = Arc::new(Runtime::builder().workers(1).build().unwrap());
+    let thread = std::thread::spawn({
+        let (runtime, ends) = (runtime.clone(), ends.clone());
+        move || {
             let outer = runtime.open_nursery(NurseryOptions::new()).unwrap();
             let inner = runtime.open_nursery(NurseryOptions::new()).unwrap();
             add_sleeper(&outer, &ends, "outer");
             add_sleeper(&inner, &ends, "inner");
             std::mem::forget((outer, inner));
-        });
+        }
     });
+    thread.join().unwrap();
+    assert_eq!(ends.so_far(), ["inner", "outer"], "before the thread has ended");
     drop(runtime);
-    let mut ended = ends.so_far();
-    ended.sort_unstable();
-    assert_eq!(ended, ["inner", "outer"]);
+}
+
+#[test]
+fn a_thread_that_has_ended_its_own_opens_no_more() {
+    struct Late(std::sync::mpsc::Sender<String>);
+    impl Drop for Late {
+        fn drop(&mut self) {
+            let block = nursery(|n| n.spawn(|| 3).join()); // a block ends itself
+            let open = OpenNursery::open().map(drop).unwrap_err().to_string();
+            self.0.send(format!("{block:?} {open}")).unwrap();
+        }
+    }
+    thread_local!(static LATE: std::cell::RefCell<Option<Late>> = const { std::cell::RefCell::new(None) });
+    let (sender, said) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        LATE.with(|late| late.replace(Some(Late(sender)))); // dropped last: it was made first
+        OpenNursery::open().map(drop).unwrap();
+    });
+    let said = said.recv().unwrap();
+    assert!(said.starts_with("Ok(3) ") && said.contains("the thread is ending"), "{said}");
 }
 
 #[test]

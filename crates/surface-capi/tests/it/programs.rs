@@ -52,6 +52,11 @@ programs! {
     whatever_is_misused_gets_a_code: "misuse.c";
     four_threads_do_all_of_it_at_once: "four_threads.c" "20";
     many_wait_for_one_task_and_very_many_are_not_waited_for: "awaits.c";
+    what_went_wrong_is_said_in_words_of_c: "words.c";
+    arguments_may_be_literals_with_commas: "literals.c";
+    reserves_are_inside_each_other_and_pools_say_who_may_spawn: "reserves.c";
+    a_fork_refuses_what_is_the_parents_and_starts_its_own: "forks.c";
+    a_thread_that_ends_waits_for_the_tasks_of_its_nurseries: "threads_end.c";
     tasks_have_large_stacks_names_and_threads: "stacks.c";
     the_header_serves_cpp: "from_cpp.cpp";
     the_measurement_runs: "speed.c" "3";

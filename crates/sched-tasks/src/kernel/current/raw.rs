@@ -7,7 +7,7 @@
 //!
 //! # Why it holds
 //! A worker sets it around a resume to a strand that it keeps in an `Rc` meanwhile. A plain thread's strand lives in `OWN` and takes its pointer out when the
-//! thread ends; what still runs on the thread after that gets one that is leaked.
+//! thread has ended what it had open; what still runs on the thread after that gets one that is leaked.
 
 use std::{cell::Cell, ptr};
 
@@ -22,6 +22,8 @@ struct Own(Box<Strand>);
 
 impl Drop for Own {
     fn drop(&mut self) {
+        CURRENT.set(&raw const *self.0); // it may wait once more
+        thread::end_thread(&self.0);
         CURRENT.set(ptr::null());
         thread::retire_thread(&self.0);
     }
@@ -74,6 +76,11 @@ fn adopt_thread() -> *const Strand {
     let own = own.unwrap_or_else(|_| Box::leak(Box::new(thread::for_thread())));
     CURRENT.set(own);
     own
+}
+
+/// Whether the thread has given up its strand: what is left open here has no end to be closed at.
+pub(crate) fn is_ending() -> bool {
+    OWN.try_with(|_| ()).is_err()
 }
 
 /// Makes `strand` current while `f` runs, then the one before.
