@@ -216,7 +216,7 @@ impl Evaluator<'_> {
                     Binary::Multiply => overflow(a.checked_mul(b)),
                     Binary::Divide | Binary::Remainder if b == 0 => Err(Stop::DivisionByZero),
                     Binary::Divide => overflow(a.checked_div(b)),
-                    Binary::Remainder => overflow(a.checked_rem(b)),
+                    Binary::Remainder => Ok(Shown::Int((i128::from(a) % i128::from(b)) as i64)),
                     Binary::Equal => Ok(Shown::Bool(a == b)),
                     Binary::NotEqual => Ok(Shown::Bool(a != b)),
                     Binary::Less => Ok(Shown::Bool(a < b)),

@@ -385,7 +385,7 @@ fn calculate(operator: Arithmetic, a: i64, b: i64) -> Result<i64, FaultKind> {
         Arithmetic::Sub => a.checked_sub(b),
         Arithmetic::Mul => a.checked_mul(b),
         Arithmetic::Div => a.checked_div(b),
-        Arithmetic::Rem => a.checked_rem(b),
+        Arithmetic::Rem => Some(a.wrapping_rem(b)), // that of the smallest number by -1 is 0
     };
     value.ok_or(FaultKind::Overflow)
 }

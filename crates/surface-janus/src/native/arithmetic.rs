@@ -145,12 +145,14 @@ impl Translator<'_, '_, '_> {
         let quotient = self.divided(operator, a, b);
         self.build.ins().jump(done, &[quotient.into()]);
         self.build.switch_to_block(negating);
-        let least = self.constant(i64::MIN);
-        let overflows = self.build.ins().icmp(IntCC::Equal, a, least);
-        self.fail_if(overflows, OVERFLOW);
         let quotient = match operator {
-            Arithmetic::Rem => self.constant(0),
-            _ => self.build.ins().ineg(a),
+            Arithmetic::Rem => self.constant(0), // that of the smallest number fits, too
+            _ => {
+                let least = self.constant(i64::MIN);
+                let overflows = self.build.ins().icmp(IntCC::Equal, a, least);
+                self.fail_if(overflows, OVERFLOW);
+                self.build.ins().ineg(a)
+            }
         };
         self.build.ins().jump(done, &[quotient.into()]);
         self.build.seal_block(done);

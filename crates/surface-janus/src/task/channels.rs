@@ -37,6 +37,7 @@ impl State<'_> {
     /// Calls an operation of a channel. The runtime charges it.
     fn operate<R>(&mut self, operation: impl FnOnce() -> R) -> Result<R, Failure> {
         self.spending.settle()?;
+        self.spending.begin_charged()?;
         let done = self.spending.guarded(operation)?;
         self.spending.spent.ops += 1;
         self.spending.spent.channel_ops += 1;

@@ -11,7 +11,7 @@
 //! 1. `settle` pays all that is owed; it is called before everything observable, and when the task ends.
 //! 2. A check is due as soon as so much is owed as was left at the last payment. What cannot be paid in one piece is paid in two, what is left and then one more: so a task that is stopped has spent exactly what it had,
 //!    whether its checks are merged or not. A refusal is final.
-//! 3. Every loop and every call pays here, and what is paid in a clean-up is counted. What would wait is done in `channels.rs` and `tasks.rs`, and fails there.
+//! 3. Every loop and every call pays here, every operation of a channel is counted here, and a clean-up has a limit like that of a budget. What would wait is done in `channels.rs` and `tasks.rs`, and fails there.
 
 use std::panic::resume_unwind;
 
@@ -83,28 +83,42 @@ impl Spending {
             self.owed = 0;
             return Err(Stopped::Task(error.clone()));
         }
-        if self.shielded {
-            let Some(left) = self.cleanup_left.checked_sub(self.owed) else {
-                (self.owed, self.cleanup_left) = (0, 0);
-                return Err(Stopped::Cancelled);
-            };
-            self.cleanup_left = left;
-        }
-        while self.owed > 0 {
+        let owed = std::mem::take(&mut self.owed); // what is refused was not done
+        let allowed = self.take_cleanup(owed);
+        let mut unpaid = allowed;
+        while unpaid > 0 {
             let left = self.guarded(|| budget_left().ops)?;
-            let part = self.owed.min(left.max(1));
-            if let Err(stopped) = self.guarded(|| charge(part)) {
-                self.owed = 0; // it was not done
-                return Err(stopped);
+            let part = unpaid.min(left.max(1));
+            let charged = self.guarded(|| charge(part));
+            // A cancellation is found behind the payment; but one more than what is left is not paid.
+            if matches!(charged, Ok(()) | Err(Stopped::Cancelled)) && (left > 0 || charged.is_ok()) {
+                self.spent.ops += part;
             }
-            self.spent.ops += part;
-            self.owed -= part;
+            charged?;
+            unpaid -= part;
         }
-        self.plan()
+        self.plan()?;
+        if allowed < owed { Err(Stopped::Cancelled) } else { Ok(()) }
+    }
+
+    /// An operation that the runtime charges itself, if it may be done.
+    pub(super) fn begin_charged(&mut self) -> Result<(), Stopped> {
+        if self.take_cleanup(1) == 1 { Ok(()) } else { Err(Stopped::Cancelled) }
+    }
+
+    /// How many of these operations may be done: all, unless it cleans up.
+    fn take_cleanup(&mut self, operations: u64) -> u64 {
+        if !self.shielded {
+            return operations;
+        }
+        let allowed = operations.min(self.cleanup_left);
+        self.cleanup_left -= allowed;
+        allowed
     }
 
     fn plan(&mut self) -> Result<(), Stopped> {
         let left = self.guarded(|| budget_left().ops)?;
+        let left = if self.shielded { left.min(self.cleanup_left) } else { left };
         self.due = self.interval.min(left.max(1));
         Ok(())
     }

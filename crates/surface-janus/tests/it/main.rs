@@ -1,5 +1,6 @@
 //! Programs, from their text to what they print and spend.
 
+mod cancelled;
 mod common;
 mod engines;
 mod guide;

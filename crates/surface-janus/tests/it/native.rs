@@ -208,3 +208,26 @@ fn a_nursery_is_left_on_every_way_out_with_what_its_function_knew() {
     assert_eq!(native, interpreted);
     assert_eq!(native.1, "1101");
 }
+
+#[test]
+fn the_smallest_number_by_minus_one_has_a_remainder_and_no_quotient() {
+    let source = "
+func rest(a: i64, b: i64) -> i64 do
+    return a % b
+end
+func quotient(a: i64, b: i64) -> i64 do
+    return a / b
+end
+func main() do
+    let least = -9223372036854775807 - 1
+    print(rest(least, -1), least % -1, rest(7, -1), rest(-7, 2), rest(least, 3), quotient(least + 1, -1))
+    print(quotient(least, -1))
+end
+";
+    let program = compile(source);
+    for engine in ENGINES {
+        let (lines, ended, ..) = seen(&program, engine, 1, 1_000);
+        assert_eq!(lines, ["0 0 0 -1 -2 9223372036854775807"], "{engine:?}");
+        assert!(ended.contains("in `quotient`: overflow"), "{engine:?}: {ended}");
+    }
+}
