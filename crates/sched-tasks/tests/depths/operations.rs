@@ -13,9 +13,10 @@ use std::{
 use sched_actors::{self as actor, Child, Strategy, Supervisor};
 use sched_tasks::{
     Budget, CapSpawn, Condvar, Fuel, Ledger, Mutex, NurseryOptions, OnFailure, OpenNursery, Priority, Profile, Runtime,
-    Select, Semaphore, TaskError, block_on, budget_left, channel, charge, checkpoint, current_task, current_worker,
-    fiber_local, fs, is_cancelled, join, net, now, nursery, nursery_with, oneshot, recharge, run, select, shield,
-    sleep, sleep_async, timeout, try_channel, unblock, unblock_async, unbounded, yield_now,
+    Select, Semaphore, TaskError, block_on, budget_left, channel, charge,
+    checkpoint, current_task, current_worker, fiber_local, fs, is_cancelled, join, net, now, nursery, nursery_with,
+    oneshot, recharge, run, select, shield, sleep, sleep_async, timeout, try_channel, unblock, unblock_async,
+    unbounded, yield_now,
 };
 
 use crate::Operation;
@@ -226,6 +227,16 @@ pub(crate) const ALL: &[(&str, Prepare)] = &[
         let (tx, rx) = channel::<u32>(1);
         of(move || {
             select! {
+                _value = recv(rx) => unreachable!("nothing was sent"),
+                timeout(SHORT) => assert!(!tx.is_closed()),
+            }
+        })
+    }),
+    ("select! that is biased", || {
+        let (tx, rx) = channel::<u32>(1);
+        of(move || {
+            select! {
+                biased;
                 _value = recv(rx) => unreachable!("nothing was sent"),
                 timeout(SHORT) => assert!(!tx.is_closed()),
             }
