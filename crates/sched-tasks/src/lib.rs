@@ -91,7 +91,10 @@ pub use state::{IllegalMove, NurseryEvent, NurseryState};
 pub use stats::{Choices, Diagnostics, Stats, WorkerStats};
 pub use strand::local::FiberLocal;
 pub use strand::shield::shield;
-pub use sync::{AcquireFuture, Condvar, Mutex, MutexGuard, Permit, Semaphore, atomic};
+pub use sync::{
+    AcquireFuture, Condvar, Mutex, MutexGuard, Permit, ReadFuture, RwLock, RwLockReadGuard, RwLockWriteGuard,
+    Semaphore, WriteFuture, atomic,
+};
 pub use task_builder::{OwnedTaskBuilder, TaskBuilder, ThreadTaskBuilder};
 pub use task_state::TaskState;
 pub use time::{Elapsed, Sleep, sleep_async, timeout};

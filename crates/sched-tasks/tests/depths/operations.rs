@@ -13,7 +13,7 @@ use std::{
 use sched_actors::{self as actor, Child, Strategy, Supervisor};
 use sched_tasks::{
     Budget, CapSpawn, Condvar, Fuel, Ledger, Mutex, NurseryOptions, OnFailure, OpenNursery, Priority, Profile, Runtime,
-    Select, Semaphore, TaskError, block_on, budget_left, channel, charge,
+    RwLock, RwLockWriteGuard, Select, Semaphore, TaskError, block_on, budget_left, channel, charge,
     checkpoint, current_task, current_worker, fiber_local, fs, is_cancelled, join, net, now, nursery, nursery_with,
     oneshot, recharge, run, select, shield, sleep, sleep_async, timeout, try_channel, unblock, unblock_async,
     unbounded, yield_now,
@@ -286,6 +286,33 @@ pub(crate) const ALL: &[(&str, Prepare)] = &[
     ("Semaphore: acquire_async", || {
         let permits = Semaphore::new(2);
         of(move || drop(block_on(permits.acquire_async(1))))
+    }),
+    ("RwLock: read, write, try, downgrade", || {
+        let lock = RwLock::new(0);
+        of(move || {
+            assert!(*lock.read() == 0 && lock.try_read().is_some());
+            *lock.write() += 1;
+            *lock.try_write().unwrap() -= 1;
+            drop(RwLockWriteGuard::downgrade(lock.write_uninterrupted()));
+            assert!(!lock.is_locked());
+        })
+    }),
+    ("RwLock: both sides wait", || {
+        let lock = RwLock::new(0);
+        of(move || {
+            let held = lock.read();
+            assert!(lock.write_timeout(SHORT).is_none());
+            drop(held);
+            let _held = lock.write();
+            assert!(lock.read_timeout(SHORT).is_none());
+        })
+    }),
+    ("RwLock: read_async and write_async", || {
+        let lock = RwLock::new(0);
+        of(move || {
+            drop(block_on(lock.read_async()));
+            drop(block_on(lock.write_async()));
+        })
     }),
     // ---- futures ----
     ("block_on, ready", || of(|| assert_eq!(block_on(ready(1)), 1))),

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use sched_tasks::{
-    Condvar, Mutex, Pauser, Receiver, Semaphore, channel, checkpoint, explore, join, nursery, shield, sleep,
-    sleep_async, unblock, yield_now,
+    Condvar, Mutex, Pauser, Receiver, RwLock, Semaphore, channel, checkpoint, explore, join, nursery,
+    shield, sleep, sleep_async, unblock, yield_now,
 };
 
 /// Runs `body` in a nursery inside a pausable one, and `steer` beside it, under many seeds.
@@ -59,6 +59,9 @@ fn a_fiber_in_a_nested_nursery_stands_still_at_whatever_it_does() {
     });
     again(&|| drop(lock.lock()));
     again(&|| drop(permits.acquire(1)));
+    let shared = RwLock::new(());
+    again(&|| drop(shared.read()));
+    again(&|| drop(shared.write()));
     again(&|| nursery(|n| n.spawn(|| ()).join()).unwrap());
     again(&|| unblock(|| ()));
 }

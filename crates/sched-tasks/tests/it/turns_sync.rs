@@ -1,0 +1,32 @@
+//! Operations of locks for readers, of timers, and of channels in which every receiver sees everything, take turns as all others do.
+
+use sched_tasks::RwLock;
+
+use crate::turns::{futures_take_turns, operations_take_turns};
+
+operations_take_turns! {
+    a_loop_of_reads_and_writes_takes_turns: |rounds| {
+        let lock = RwLock::new(0);
+        while rounds.another() {
+            assert!(*lock.read() < u64::MAX);
+            *lock.write() += 1;
+        }
+    };
+    a_loop_of_try_read_and_try_write_takes_turns: |rounds| {
+        let lock = RwLock::new(0);
+        while rounds.another() {
+            assert!(lock.try_read().is_some());
+            *lock.try_write().unwrap() += 1;
+        }
+    };
+}
+
+futures_take_turns! {
+    a_future_that_always_may_read_and_write_takes_turns: |rounds| {
+        let lock = RwLock::new(0);
+        while rounds.another() {
+            drop(lock.read_async().await);
+            *lock.write_async().await += 1;
+        }
+    };
+}
