@@ -97,7 +97,7 @@ pub use sync::{
 };
 pub use task_builder::{OwnedTaskBuilder, TaskBuilder, ThreadTaskBuilder};
 pub use task_state::TaskState;
-pub use time::{Elapsed, Sleep, sleep_async, timeout};
+pub use time::{Elapsed, Sleep, after, sleep_async, ticker, timeout};
 pub use trace::{Event, ParseTraceError, Trace, What};
 pub use unblock::{Unblock, unblock, unblock_async};
 pub use vocab::{Budget, Component, Operation, Priority, Shortage, TaskId, UNLIMITED};

@@ -123,8 +123,8 @@ impl<T> Steps for RecvCase<'_, T> {
         self.receiver.core().enlist_recv(token, code)
     }
 
-    fn leave(&mut self, _: WaitToken, _: u16) {
-        self.receiver.core().leave_recv();
+    fn leave(&mut self, token: WaitToken, _: u16) {
+        self.receiver.core().leave_recv(token);
     }
 
     fn claimed(&mut self, token: WaitToken, _: u16) -> bool {

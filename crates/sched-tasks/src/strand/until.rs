@@ -50,7 +50,7 @@ fn wait_with_deadline(strand: &Strand, token: WaitToken, deadline: Option<Instan
         return until(strand, token, deadline);
     };
     let clock = &shared.clock;
-    let alarm = clock.set_at(at, Alarm::Wake(token));
+    let alarm = clock.set_at(at, Alarm::Wake(token, TIMEOUT));
     let end = until(strand, token, None);
     if end != End::TimedOut {
         clock.clear(alarm);

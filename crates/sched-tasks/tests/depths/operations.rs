@@ -13,9 +13,9 @@ use std::{
 use sched_actors::{self as actor, Child, Strategy, Supervisor};
 use sched_tasks::{
     Budget, CapSpawn, Condvar, Fuel, Ledger, Mutex, NurseryOptions, OnFailure, OpenNursery, Priority, Profile, Runtime,
-    RwLock, RwLockWriteGuard, Select, Semaphore, TaskError, block_on, budget_left, channel, charge,
+    RwLock, RwLockWriteGuard, Select, Semaphore, TaskError, after, block_on, budget_left, channel, charge,
     checkpoint, current_task, current_worker, fiber_local, fs, is_cancelled, join, net, now, nursery, nursery_with,
-    oneshot, recharge, run, select, shield, sleep, sleep_async, timeout, try_channel, unblock, unblock_async,
+    oneshot, recharge, run, select, shield, sleep, sleep_async, ticker, timeout, try_channel, unblock, unblock_async,
     unbounded, yield_now,
 };
 
@@ -212,6 +212,28 @@ pub(crate) const ALL: &[(&str, Prepare)] = &[
     ("oneshot: recv that waits", || {
         once(oneshot::channel::<u32>(), |(tx, mut rx)| {
             assert!(rx.recv_timeout(SHORT).is_err() && rx.try_recv().is_err() && !tx.is_closed());
+        })
+    }),
+    ("after and ticker: made and dropped", || of(|| drop((after(SHORT), ticker(SHORT))))),
+    ("after and ticker: recv that waits, try_recv, len", || {
+        let ticks = ticker(SHORT);
+        of(move || {
+            assert!(after(SHORT).recv().is_ok() && ticks.recv().is_ok());
+            assert!(ticks.try_recv().is_ok() || ticks.len() < 2);
+        })
+    }),
+    ("after: recv_async", || of(|| assert!(block_on(after(SHORT).recv_async()).is_ok()))),
+    ("ticker: close", || {
+        let ticks = ticker(Duration::from_secs(3600));
+        of(move || assert!(ticks.recv_timeout(SHORT).is_err() && ticks.close()))
+    }),
+    ("select! with a timer", || {
+        of(|| {
+            let (slow, soon) = (ticker(Duration::from_secs(3600)), after(SHORT));
+            select! {
+                _tick = recv(slow) => unreachable!("not for an hour"),
+                at = recv(soon) => assert!(at.is_ok()),
+            }
         })
     }),
     ("select! with a default", || {

@@ -48,6 +48,7 @@ mod stress;
 mod support;
 mod tenants;
 mod thread_tasks;
+mod timers;
 mod turns;
 mod turns_corners;
 mod turns_sync;
