@@ -35,6 +35,7 @@ pub mod oneshot;
 mod options;
 mod places;
 mod raw;
+mod reading;
 mod scope;
 mod select;
 mod spending;
@@ -53,6 +54,7 @@ mod trace;
 mod unblock;
 mod wait;
 mod wait_queue;
+pub mod watch;
 
 pub use authority::{Authority, Capability};
 pub use block_on::block_on;

@@ -16,7 +16,7 @@ use sched_tasks::{
     RwLock, RwLockWriteGuard, Select, Semaphore, TaskError, after, block_on, budget_left, channel, charge,
     checkpoint, current_task, current_worker, fiber_local, fs, is_cancelled, join, net, now, nursery, nursery_with,
     oneshot, recharge, run, select, shield, sleep, sleep_async, ticker, timeout, try_channel, unblock, unblock_async,
-    unbounded, yield_now,
+    unbounded, watch, yield_now,
 };
 
 use crate::Operation;
@@ -234,6 +234,44 @@ pub(crate) const ALL: &[(&str, Prepare)] = &[
                 _tick = recv(slow) => unreachable!("not for an hour"),
                 at = recv(soon) => assert!(at.is_ok()),
             }
+        })
+    }),
+    ("watch: channel, subscribe, clone and drop", || {
+        of(|| {
+            let (tx, rx) = watch::channel(1);
+            drop((tx.subscribe(), rx.clone()));
+            assert_eq!((tx.receivers(), rx.is_closed()), (1, false));
+        })
+    }),
+    ("watch: send, modify, replace, changed, latest", || {
+        let (tx, rx) = watch::channel(1);
+        of(move || {
+            tx.send(2).unwrap();
+            tx.send_modify(|value| *value += 1);
+            assert!(!tx.send_if_modified(|_| false));
+            assert!(rx.has_changed() && rx.changed().is_ok() && *rx.latest() == *tx.latest());
+            tx.send_replace(4);
+            assert_eq!(*rx.mark_seen(), 4);
+        })
+    }),
+    ("watch: changed that waits", || {
+        let (tx, rx) = watch::channel(1);
+        of(move || assert!(rx.changed_timeout(SHORT).is_err() && !tx.is_closed()))
+    }),
+    ("watch: wait_for, closed", || {
+        once(watch::channel(1), |(tx, rx)| {
+            assert!(rx.wait_for(|value| *value == 1).is_ok());
+            drop(rx);
+            tx.closed();
+        })
+    }),
+    ("watch: futures", || {
+        once(watch::channel(1), |(tx, rx)| {
+            tx.send(2).unwrap();
+            assert!(block_on(rx.changed_async()).is_ok() && block_on(rx.wait_for_async(|value| *value == 2)).is_ok());
+            assert!(block_on(timeout(SHORT, rx.changed_async())).is_err());
+            drop(rx);
+            block_on(tx.closed_async());
         })
     }),
     ("select! with a default", || {

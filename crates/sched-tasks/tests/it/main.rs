@@ -57,6 +57,7 @@ mod unwinding;
 mod unwinding_without_time;
 mod verdicts;
 mod wakers;
+mod watch;
 mod watchdog;
 mod what_it_costs;
 mod workers;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sched_tasks::{
     Condvar, Mutex, Pauser, Receiver, RwLock, Semaphore, after, channel, checkpoint, explore, join, nursery,
-    shield, sleep, sleep_async, unblock, yield_now,
+    shield, sleep, sleep_async, unblock, watch, yield_now,
 };
 
 /// Runs `body` in a nursery inside a pausable one, and `steer` beside it, under many seeds.
@@ -62,6 +62,11 @@ fn a_fiber_in_a_nested_nursery_stands_still_at_whatever_it_does() {
     let shared = RwLock::new(());
     again(&|| drop(shared.read()));
     again(&|| drop(shared.write()));
+    let (watch, watched) = watch::channel(0);
+    again(&|| {
+        watch.send_modify(|value| *value += 1);
+        watched.changed().unwrap();
+    });
     again(&|| _ = after(Duration::from_millis(100)).recv());
     again(&|| nursery(|n| n.spawn(|| ()).join()).unwrap());
     again(&|| unblock(|| ()));

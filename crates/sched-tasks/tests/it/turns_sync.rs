@@ -2,11 +2,38 @@
 
 use std::time::Duration;
 
-use sched_tasks::{RwLock, after, ticker};
+use sched_tasks::{RwLock, after, ticker, watch};
 
 use crate::turns::{futures_take_turns, operations_take_turns};
 
 operations_take_turns! {
+    a_loop_of_watched_changes_takes_turns: |rounds| {
+        let (tx, rx) = watch::channel(0);
+        while rounds.another() {
+            tx.send_modify(|value| *value += 1);
+            assert!(rx.changed().is_ok() && rx.wait_for(|value| *value > 0).is_ok());
+        }
+    };
+    a_loop_of_only_send_on_a_watch_channel_takes_turns: |rounds| {
+        let (tx, _rx) = watch::channel(0);
+        while rounds.another() {
+            tx.send(1).unwrap();
+        }
+    };
+    a_loop_of_looks_at_a_closed_watch_channel_takes_turns: |rounds| {
+        let (tx, rx) = watch::channel(0);
+        drop(tx.subscribe());
+        drop(tx);
+        while rounds.another() {
+            assert!(rx.changed().is_err());
+        }
+    };
+    a_loop_of_closed_takes_turns: |rounds| {
+        let (tx, _) = watch::channel(0);
+        while rounds.another() {
+            tx.closed();
+        }
+    };
     a_loop_of_timers_that_are_due_takes_turns: |rounds| {
         let ticks = ticker(Duration::from_secs(3600));
         while rounds.another() {
@@ -42,5 +69,21 @@ futures_take_turns! {
         while rounds.another() {
             assert!(after(Duration::ZERO).recv_async().await.is_ok());
         }
+    };
+    a_future_that_always_sees_a_change_takes_turns: |rounds| {
+        let (tx, rx) = watch::channel(0);
+        while rounds.another() {
+            tx.send_replace(1);
+            assert!(rx.changed_async().await.is_ok());
+        }
+    };
+    a_future_that_always_finds_its_condition_takes_turns: |rounds| {
+        let (tx, rx) = watch::channel(0);
+        let none = watch::channel(0).0;
+        while rounds.another() {
+            assert!(rx.wait_for_async(|value| *value == 0).await.is_ok());
+            none.closed_async().await;
+        }
+        drop(tx);
     };
 }
