@@ -26,5 +26,5 @@
 #[doc(inline)]
 pub use sched_tasks::{
     AcquireFuture, Condvar, Mutex, MutexGuard, Permit, ReadFuture, RwLock, RwLockReadGuard, RwLockWriteGuard,
-    Semaphore, WriteFuture, atomic, oneshot, watch,
+    Semaphore, WriteFuture, atomic, broadcast, oneshot, watch,
 };

@@ -5,6 +5,7 @@
 mod alarm;
 mod authority;
 mod block_on;
+pub mod broadcast;
 mod budget;
 mod build_error;
 mod chance;

@@ -8,6 +8,7 @@
 /// |---|---|
 /// | `pattern = recv(receiver) => body` | a value came, or the channel is closed: the pattern is for a `Result<T, RecvError>` |
 /// | the same, receiver of [`watch`](crate::watch) | there is a value that was not seen, or the sender is gone: what [`changed`](crate::watch::Receiver::changed) returns |
+/// | the same, receiver of [`broadcast`](crate::broadcast) | a value came, some were missed, or the channel is closed: what [`recv`](crate::broadcast::Receiver::recv) returns |
 /// | `pattern = send(sender, value) => body` | the value was sent, or the channel is closed: a `Result<(), SendError<T>>` |
 /// | `timeout(duration) => body` | nothing could be done for this long |
 /// | `default => body` | nothing can be done now |

@@ -37,7 +37,7 @@ use crate::{
 pub use self::cases::{RecvCase, SendCase};
 pub(crate) use self::sealed::Steps;
 
-/// One operation that a [`Select`] may complete: a [`RecvCase`] or a [`SendCase`], or that of a receiver of [`watch`](crate::watch).
+/// One operation that a [`Select`] may complete: a [`RecvCase`] or a [`SendCase`], or that of a receiver of [`watch`](crate::watch) or [`broadcast`](crate::broadcast).
 pub trait Case: sealed::Steps {}
 
 mod sealed {

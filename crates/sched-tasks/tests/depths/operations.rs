@@ -13,7 +13,7 @@ use std::{
 use sched_actors::{self as actor, Child, Strategy, Supervisor};
 use sched_tasks::{
     Budget, CapSpawn, Condvar, Fuel, Ledger, Mutex, NurseryOptions, OnFailure, OpenNursery, Priority, Profile, Runtime,
-    RwLock, RwLockWriteGuard, Select, Semaphore, TaskError, after, block_on, budget_left, channel, charge,
+    RwLock, RwLockWriteGuard, Select, Semaphore, TaskError, after, block_on, broadcast, budget_left, channel, charge,
     checkpoint, current_task, current_worker, fiber_local, fs, is_cancelled, join, net, now, nursery, nursery_with,
     oneshot, recharge, run, select, shield, sleep, sleep_async, ticker, timeout, try_channel, unblock, unblock_async,
     unbounded, watch, yield_now,
@@ -272,6 +272,46 @@ pub(crate) const ALL: &[(&str, Prepare)] = &[
             assert!(block_on(timeout(SHORT, rx.changed_async())).is_err());
             drop(rx);
             block_on(tx.closed_async());
+        })
+    }),
+    ("broadcast: channel, subscribe, clone and drop", || {
+        of(|| {
+            let (tx, rx) = broadcast::channel(4);
+            drop((tx.subscribe(), rx.resubscribe(), tx.clone()));
+            tx.send(1).unwrap();
+            assert_eq!((tx.receivers(), rx.len(), rx.is_closed()), (1, 1, false));
+        })
+    }),
+    ("broadcast: send, recv, try_recv, lag", || {
+        let (tx, rx) = broadcast::channel(1);
+        of(move || {
+            tx.send(1).unwrap();
+            assert_eq!(rx.recv(), Ok(1));
+            tx.send(2).unwrap();
+            tx.send(3).unwrap();
+            assert!(rx.try_recv().is_err() && rx.try_recv() == Ok(3));
+        })
+    }),
+    ("broadcast: recv that waits", || {
+        let (tx, rx) = broadcast::channel::<u32>(1);
+        of(move || assert!(rx.recv_timeout(SHORT).is_err() && tx.receivers() == 1))
+    }),
+    ("broadcast: recv_async", || {
+        let (tx, rx) = broadcast::channel(1);
+        of(move || {
+            tx.send(1).unwrap();
+            assert_eq!(block_on(rx.recv_async()), Ok(1));
+            assert!(block_on(timeout(SHORT, rx.recv_async())).is_err());
+        })
+    }),
+    ("select! with watch and broadcast", || {
+        let (watch, broadcast) = (watch::channel(1), broadcast::channel::<u32>(1));
+        of(move || {
+            select! {
+                _value = recv(watch.1) => unreachable!("nothing was sent"),
+                _value = recv(broadcast.1) => unreachable!("nothing was sent"),
+                timeout(SHORT) => assert!(!watch.0.is_closed()),
+            }
         })
     }),
     ("select! with a default", || {

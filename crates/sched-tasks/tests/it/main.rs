@@ -3,6 +3,7 @@
 mod atomics;
 mod authority_travels;
 mod block_on;
+mod broadcast;
 mod budgets;
 mod budgets_corners;
 mod cancel;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sched_tasks::{RwLock, after, ticker, watch};
+use sched_tasks::{RwLock, after, broadcast, ticker, watch};
 
 use crate::turns::{futures_take_turns, operations_take_turns};
 
@@ -32,6 +32,25 @@ operations_take_turns! {
         let (tx, _) = watch::channel(0);
         while rounds.another() {
             tx.closed();
+        }
+    };
+    a_loop_of_broadcasts_takes_turns: |rounds| {
+        let (tx, rx) = broadcast::channel(2);
+        while rounds.another() {
+            tx.send(1).unwrap();
+            assert_eq!(rx.recv(), Ok(1));
+        }
+    };
+    a_loop_of_only_send_on_a_broadcast_channel_takes_turns: |rounds| {
+        let (tx, _rx) = broadcast::channel(2);
+        while rounds.another() {
+            tx.send(1).unwrap();
+        }
+    };
+    a_loop_of_try_recv_of_a_broadcast_takes_turns: |rounds| {
+        let (_tx, rx) = broadcast::channel::<u8>(2);
+        while rounds.another() {
+            assert!(rx.try_recv().is_err());
         }
     };
     a_loop_of_timers_that_are_due_takes_turns: |rounds| {
@@ -85,5 +104,12 @@ futures_take_turns! {
             none.closed_async().await;
         }
         drop(tx);
+    };
+    a_future_that_always_gets_a_broadcast_takes_turns: |rounds| {
+        let (tx, rx) = broadcast::channel(2);
+        while rounds.another() {
+            tx.send(1).unwrap();
+            assert_eq!(rx.recv_async().await, Ok(1));
+        }
     };
 }
