@@ -24,4 +24,7 @@
 //! ```
 
 #[doc(inline)]
-pub use sched_tasks::{AcquireFuture, Condvar, Mutex, MutexGuard, Permit, Semaphore, atomic, oneshot};
+pub use sched_tasks::{
+    AcquireFuture, Condvar, Mutex, MutexGuard, Permit, ReadFuture, RwLock, RwLockReadGuard, RwLockWriteGuard,
+    Semaphore, WriteFuture, atomic, broadcast, oneshot, watch,
+};

@@ -5,6 +5,7 @@
 mod alarm;
 mod authority;
 mod block_on;
+pub mod broadcast;
 mod budget;
 mod build_error;
 mod chance;
@@ -35,6 +36,7 @@ pub mod oneshot;
 mod options;
 mod places;
 mod raw;
+mod reading;
 mod scope;
 mod select;
 mod spending;
@@ -53,6 +55,7 @@ mod trace;
 mod unblock;
 mod wait;
 mod wait_queue;
+pub mod watch;
 
 pub use authority::{Authority, Capability};
 pub use block_on::block_on;
@@ -91,10 +94,13 @@ pub use state::{IllegalMove, NurseryEvent, NurseryState};
 pub use stats::{Choices, Diagnostics, Stats, WorkerStats};
 pub use strand::local::FiberLocal;
 pub use strand::shield::shield;
-pub use sync::{AcquireFuture, Condvar, Mutex, MutexGuard, Permit, Semaphore, atomic};
+pub use sync::{
+    AcquireFuture, Condvar, Mutex, MutexGuard, Permit, ReadFuture, RwLock, RwLockReadGuard, RwLockWriteGuard,
+    Semaphore, WriteFuture, atomic,
+};
 pub use task_builder::{OwnedTaskBuilder, TaskBuilder, ThreadTaskBuilder};
 pub use task_state::TaskState;
-pub use time::{Elapsed, Sleep, sleep_async, timeout};
+pub use time::{Elapsed, Sleep, after, sleep_async, ticker, timeout};
 pub use trace::{Event, ParseTraceError, Trace, What};
 pub use unblock::{Unblock, unblock, unblock_async};
 pub use vocab::{Budget, Component, Operation, Priority, Shortage, TaskId, UNLIMITED};

@@ -1,4 +1,4 @@
-//! Timers for futures. A fiber uses [`sleep`](crate::sleep), and a nursery with a deadline.
+//! Timers for futures, and channels that time sends into. A fiber uses [`sleep`](crate::sleep), and a nursery with a deadline.
 //!
 //! Room: interface.
 
@@ -12,7 +12,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use mech_sync::TIMEOUT;
+
 use crate::{
+    channel::{self, Receiver},
     drive::runtime,
     kernel::clock::{self, Alarm, AlarmKey, Clock},
     strand,
@@ -82,7 +85,7 @@ impl Sleep {
             None => {
                 let wait = FutureWait::begin(cx.waker());
                 let clock = &runtime::here().clock;
-                let alarm = clock.set_at(at, Alarm::Wake(wait.token()));
+                let alarm = clock.set_at(at, Alarm::Wake(wait.token(), TIMEOUT));
                 self.set = Some(Set { wait, clock, alarm });
                 false
             }
@@ -146,4 +149,64 @@ impl From<Elapsed> for io::Error {
     fn from(elapsed: Elapsed) -> Self {
         io::Error::new(io::ErrorKind::TimedOut, elapsed)
     }
+}
+
+/// A channel that has one value when `time` has passed, counted from now: the time of [`now`](crate::now) at which it was due. Then it is closed.
+///
+/// It is a receiver like any other, for [`select!`](crate::select!) too. Unlike the `timeout` arm of a `select!`, which begins anew with every `select!`, it may be made before a loop and limit all
+/// of it. A timer that no task waits for costs nothing; one that is dropped leaves nothing behind. In a [seeded](crate::Builder::seeded) run time is virtual. It goes by the time of the
+/// runtime it is made in, and is to be used there.
+///
+/// ```
+/// use std::time::Duration;
+/// use bursar::{Runtime, channel, nursery, select, time::after};
+///
+/// let runtime = Runtime::builder().workers(2).seeded(1).build()?;
+/// let got = runtime.run(|| {
+///     let (tx, rx) = channel(1);
+///     let enough = after(Duration::from_secs(60)); // for all values together
+///     let mut got = 0;
+///     loop {
+///         select! {
+///             recv(rx) => got += 1,
+///             send(tx, ()) => bursar::sleep(Duration::from_secs(7)),
+///             recv(enough) => break got,
+///         }
+///     }
+/// })?;
+/// assert!((4..=9).contains(&got));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn after(time: Duration) -> Receiver<Instant> {
+    channel::timer(clock::due(time), None)
+}
+
+/// A channel that has a value after every `period`, counted from now: the time of [`now`](crate::now) at which it was due.
+///
+/// A receiver that is too slow gets no burst of old ticks: at most one is there at a time, and the next one comes when it is due, a whole number of periods after the first. Of several
+/// receivers each tick goes to one. It ends when it is [closed](Receiver::close). Otherwise it is as [`after`].
+///
+/// ```
+/// use std::time::Duration;
+/// use bursar::{Runtime, now, sleep, time::ticker};
+///
+/// let runtime = Runtime::builder().workers(2).seeded(1).build()?;
+/// runtime.run(|| {
+///     let begun = now();
+///     let seconds = |time| (time - begun).as_secs();
+///     let ticks = ticker(Duration::from_secs(10));
+///     assert_eq!(ticks.recv().map(seconds), Ok(10));
+///     assert_eq!(ticks.recv().map(seconds), Ok(20));
+///     sleep(Duration::from_secs(35)); // too slow for three of them
+///     assert_eq!(ticks.recv().map(seconds), Ok(30));
+///     assert_eq!(ticks.recv().map(seconds), Ok(60));
+/// })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Panics
+/// If `period` is zero.
+pub fn ticker(period: Duration) -> Receiver<Instant> {
+    assert!(!period.is_zero(), "a ticker has a period; one of zero would always be due");
+    channel::timer(clock::due(period), Some(period))
 }

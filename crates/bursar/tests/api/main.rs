@@ -84,9 +84,10 @@ fn a_name_of_the_root_means_nothing_else_in_a_module() {
     let sources = Sources::read(&crates());
     let names = public(&sources);
     let mut twice = Vec::new();
-    // A oneshot channel has ends like any other, and is called by its module.
+    // These channels have ends like any other, and are called by their modules.
+    let channels = ["bursar::sync::broadcast", "bursar::sync::oneshot", "bursar::sync::watch"];
     for (module, others) in
-        names.iter().filter(|(module, _)| !["bursar", "bursar::sync::oneshot"].contains(&module.as_str()))
+        names.iter().filter(|(module, _)| *module != "bursar" && !channels.contains(&module.as_str()))
     {
         twice.extend(
             others.keys().filter(|name| names["bursar"].contains_key(*name)).map(|name| format!("{module}::{name}")),

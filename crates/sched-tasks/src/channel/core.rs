@@ -11,7 +11,7 @@
 //! entry and after [`End::Cancelled`], when its token was not claimed and has been taken off the list. If it was
 //! claimed it tries again, cancelled or not.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use mech_sync::WaitToken;
 
@@ -19,6 +19,7 @@ use super::{
     bounded::Bounded,
     error::{RecvTimeoutError, SendTimeoutError, TryRecvError, TrySendError},
     rendezvous::Rendezvous,
+    timer::Timer,
     unbounded::Unbounded,
 };
 use crate::{
@@ -26,13 +27,14 @@ use crate::{
     wait::{self, End},
 };
 
-/// The three kinds of channel.
+/// The kinds of channel.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant)] // one per channel, and behind an `Arc`
 pub(crate) enum Core<T> {
     Bounded(Bounded<T>),
     Unbounded(Unbounded<T>),
     Rendezvous(Rendezvous<T>),
+    Timer(Timer<T>),
 }
 
 impl<T> Core<T> {
@@ -44,6 +46,10 @@ impl<T> Core<T> {
         Self::Unbounded(Unbounded::new())
     }
 
+    pub(super) fn timer(due: Instant, period: Option<Duration>, value: fn(Instant) -> T) -> Self {
+        Self::Timer(Timer::new(due, period, value))
+    }
+
     // ---- steps of an operation ----
 
     /// Sends if that can be done at once.
@@ -52,7 +58,16 @@ impl<T> Core<T> {
         match self {
             Self::Bounded(channel) => channel.try_send(value),
             Self::Unbounded(channel) => channel.try_send(value),
+            _ => self.try_send_unbuffered(value),
+        }
+    }
+
+    /// Out of line: what has a buffer is not to pay for these.
+    #[inline(never)]
+    fn try_send_unbuffered(&self, value: T) -> Result<(), TrySendError<T>> {
+        match self {
             Self::Rendezvous(channel) => channel.try_send(value),
+            _ => Err(TrySendError::Closed(value)), // only time sends into a timer
         }
     }
 
@@ -62,7 +77,16 @@ impl<T> Core<T> {
         match self {
             Self::Bounded(channel) => channel.try_recv(),
             Self::Unbounded(channel) => channel.try_recv(),
+            _ => self.try_recv_unbuffered(),
+        }
+    }
+
+    #[inline(never)]
+    fn try_recv_unbuffered(&self) -> Result<T, TryRecvError> {
+        match self {
             Self::Rendezvous(channel) => channel.try_recv(),
+            Self::Timer(timer) => timer.try_recv(),
+            Self::Bounded(_) | Self::Unbounded(_) => Err(TryRecvError::Empty), // it has a buffer
         }
     }
 
@@ -70,7 +94,7 @@ impl<T> Core<T> {
     pub(crate) fn enlist_send(&self, token: WaitToken, code: u16, slot: &mut Option<T>) -> bool {
         match self {
             Self::Bounded(channel) => channel.enlist_send(token, code),
-            Self::Unbounded(_) => true,
+            Self::Unbounded(_) | Self::Timer(_) => true,
             Self::Rendezvous(channel) => channel.enlist_send(token, code, slot),
         }
     }
@@ -82,6 +106,7 @@ impl<T> Core<T> {
             Self::Bounded(channel) => channel.enlist_recv(token, code),
             Self::Unbounded(channel) => channel.enlist_recv(token, code),
             Self::Rendezvous(channel) => channel.enlist_recv(token, code),
+            Self::Timer(timer) => timer.enlist(token, code),
         }
     }
 
@@ -89,17 +114,18 @@ impl<T> Core<T> {
     pub(crate) fn leave_send(&self, token: WaitToken, code: u16, slot: &mut Option<T>) {
         match self {
             Self::Bounded(channel) => channel.leave_send(),
-            Self::Unbounded(_) => {}
+            Self::Unbounded(_) | Self::Timer(_) => {}
             Self::Rendezvous(channel) => channel.retract(token, code, slot),
         }
     }
 
     /// A receiver's wait ended without a claim here: it is off the list.
-    pub(crate) fn leave_recv(&self) {
+    pub(crate) fn leave_recv(&self, token: WaitToken) {
         match self {
             Self::Bounded(channel) => channel.leave_recv(),
             Self::Unbounded(channel) => channel.leave_recv(),
             Self::Rendezvous(channel) => channel.leave_recv(),
+            Self::Timer(timer) => timer.leave(token),
         }
     }
 
@@ -114,8 +140,12 @@ impl<T> Core<T> {
     #[inline]
     pub(crate) fn claimed_recv(&self, token: WaitToken) -> Option<T> {
         match self {
+            Self::Bounded(_) | Self::Unbounded(_) => None,
             Self::Rendezvous(channel) => channel.fetch(token),
-            _ => None,
+            Self::Timer(timer) => {
+                timer.leave(token);
+                None
+            }
         }
     }
 
@@ -123,7 +153,7 @@ impl<T> Core<T> {
     pub(crate) fn pass_on_send(&self, token: WaitToken, code: u16, slot: &mut Option<T>) {
         match self {
             Self::Bounded(channel) => channel.pass_on_send(),
-            Self::Unbounded(_) => {}
+            Self::Unbounded(_) | Self::Timer(_) => {}
             Self::Rendezvous(channel) => channel.retract(token, code, slot),
         }
     }
@@ -134,6 +164,7 @@ impl<T> Core<T> {
             Self::Bounded(channel) => channel.pass_on_recv(),
             Self::Unbounded(channel) => channel.pass_on_recv(),
             Self::Rendezvous(channel) => channel.pass_on_recv(token),
+            Self::Timer(timer) => timer.leave(token), // each of the others has an alarm of its own
         }
     }
 
@@ -204,7 +235,7 @@ impl<T> Core<T> {
         let seen = match self {
             Self::Bounded(channel) => wait::spin_until(strand, || channel.can_recv()),
             Self::Unbounded(channel) => wait::spin_until(strand, || channel.can_recv()),
-            Self::Rendezvous(_) => false,
+            Self::Rendezvous(_) | Self::Timer(_) => false,
         };
         let mut timed_out = false;
         let mut try_first = seen;
@@ -227,7 +258,7 @@ impl<T> Core<T> {
             try_first = true;
             let token = strand.token();
             if self.enlist_recv(token, 0) && token.withdraw() {
-                self.leave_recv();
+                self.leave_recv(token);
                 continue;
             }
             match wait::wait(strand, token, deadline) {
@@ -237,11 +268,11 @@ impl<T> Core<T> {
                     }
                 }
                 End::TimedOut => {
-                    self.leave_recv();
+                    self.leave_recv(token);
                     timed_out = true;
                 }
                 End::Cancelled => {
-                    self.leave_recv();
+                    self.leave_recv(token);
                     strand.unwind();
                 }
             }
@@ -256,6 +287,7 @@ impl<T> Core<T> {
             Self::Bounded(channel) => channel.close(),
             Self::Unbounded(channel) => channel.close(),
             Self::Rendezvous(channel) => channel.close(),
+            Self::Timer(timer) => timer.close(),
         }
     }
 
@@ -264,6 +296,7 @@ impl<T> Core<T> {
             Self::Bounded(channel) => channel.is_closed(),
             Self::Unbounded(channel) => channel.is_closed(),
             Self::Rendezvous(channel) => channel.is_closed(),
+            Self::Timer(timer) => timer.is_closed(),
         }
     }
 
@@ -272,6 +305,7 @@ impl<T> Core<T> {
             Self::Bounded(channel) => channel.len(),
             Self::Unbounded(channel) => channel.len(),
             Self::Rendezvous(channel) => channel.len(),
+            Self::Timer(timer) => timer.len(),
         }
     }
 
@@ -280,6 +314,7 @@ impl<T> Core<T> {
             Self::Bounded(channel) => Some(channel.capacity()),
             Self::Unbounded(_) => None,
             Self::Rendezvous(_) => Some(0),
+            Self::Timer(_) => Some(1),
         }
     }
 }

@@ -161,7 +161,7 @@ impl<T> RecvFuture<'_, T> {
             let wait = this.wait.insert(FutureWait::begin(cx.waker()));
             let token = wait.token();
             if this.core.enlist_recv(token, 0) && wait.withdraw() {
-                this.core.leave_recv();
+                this.core.leave_recv(token);
                 this.wait = None;
             }
         }
@@ -174,7 +174,7 @@ impl<T> Drop for RecvFuture<'_, T> {
             let _room = room::to_drop();
             let token = wait.token();
             if wait.withdraw() {
-                self.core.leave_recv();
+                self.core.leave_recv(token);
             } else {
                 self.core.pass_on_recv(token);
             }

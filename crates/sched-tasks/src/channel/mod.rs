@@ -8,6 +8,7 @@
 //! | `bounded` | a lock-free ring and two queues of waiters |
 //! | `unbounded` | a queue that grows |
 //! | `rendezvous` | no buffer: sender and receiver meet |
+//! | `timer` | time is the sender |
 //! | `future` | the same for futures |
 
 mod bounded;
@@ -15,6 +16,7 @@ pub(crate) mod core;
 mod error;
 mod future;
 mod rendezvous;
+mod timer;
 mod unbounded;
 
 use std::{
@@ -26,7 +28,7 @@ use std::{
             Ordering::{AcqRel, Relaxed},
         },
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use self::core::Core;
@@ -128,6 +130,14 @@ pub fn try_unbounded<T: Send>() -> Result<(Sender<T>, Receiver<T>), TaskError> {
         rights::permit_channel(strand, u64::MAX)
     })?;
     Ok(ends(Core::unbounded(), permits))
+}
+
+/// A channel that has one value at `due`, the time itself, and then one in every `period`, if there is one.
+pub(crate) fn timer(due: Instant, period: Option<Duration>) -> Receiver<Instant> {
+    strand::with(Strand::ensure_room);
+    let (tx, rx) = ends(Core::timer(due, period, |at| at), Vec::new());
+    tx.shared.senders.fetch_add(1, Relaxed); // time, which is never dropped
+    rx
 }
 
 fn ends<T>(core: Core<T>, permits: Vec<ChannelPermit>) -> (Sender<T>, Receiver<T>) {

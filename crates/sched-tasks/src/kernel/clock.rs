@@ -17,7 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mech_sync::{TIMEOUT, WaitToken, tally};
+use mech_sync::{WaitToken, tally};
 
 use super::{cpu_server::CpuServer, nursery::NurseryCore, shared::Shared, strand, wake};
 pub(crate) use crate::deadline::later;
@@ -25,8 +25,8 @@ use crate::{error::Reason, trace::nanos};
 
 /// What happens when the time comes.
 pub(crate) enum Alarm {
-    /// A wait is over.
-    Wake(WaitToken),
+    /// A wait is over, with this code.
+    Wake(WaitToken, u16),
     /// A nursery had its time.
     Deadline { nursery: Weak<NurseryCore>, after: Duration },
     /// A cancelled nursery had its grace.
@@ -220,8 +220,8 @@ impl Clock {
 impl Alarm {
     fn go_off(self) {
         match self {
-            Alarm::Wake(token) => {
-                wake::wake(token, TIMEOUT);
+            Alarm::Wake(token, code) => {
+                wake::wake(token, code);
             }
             Alarm::Deadline { nursery, after } => {
                 if let Some(nursery) = nursery.upgrade() {

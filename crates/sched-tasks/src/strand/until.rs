@@ -53,7 +53,7 @@ fn wait_with_deadline(strand: &Strand, token: WaitToken, deadline: Option<Instan
         return End::Cancelled; // before the alarm, which might be quicker: what was refused its budget sleeps no more
     }
     let clock = &shared.clock;
-    let alarm = clock.set_at(at, Alarm::Wake(token));
+    let alarm = clock.set_at(at, Alarm::Wake(token, TIMEOUT));
     let end = until(strand, token, None);
     if end != End::TimedOut {
         clock.clear(alarm);

@@ -7,10 +7,15 @@ mod condvar;
 pub(crate) mod lock;
 mod mutex;
 mod raw;
+mod rw;
+mod rw_future;
+mod rwlock;
 mod semaphore;
 
 pub use self::{
     condvar::Condvar,
     mutex::{Mutex, MutexGuard},
+    rw_future::{ReadFuture, WriteFuture},
+    rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard},
     semaphore::{AcquireFuture, Permit, Semaphore},
 };

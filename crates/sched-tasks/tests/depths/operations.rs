@@ -13,9 +13,10 @@ use std::{
 use sched_actors::{self as actor, Child, Strategy, Supervisor};
 use sched_tasks::{
     Budget, CapSpawn, Condvar, Fuel, Ledger, Mutex, NurseryOptions, OnFailure, OpenNursery, Priority, Profile, Runtime,
-    Select, Semaphore, TaskError, block_on, budget_left, channel, charge, checkpoint, current_task, current_worker,
-    fiber_local, fs, is_cancelled, join, net, now, nursery, nursery_with, oneshot, recharge, run, select, shield,
-    sleep, sleep_async, timeout, try_channel, unblock, unblock_async, unbounded, yield_now,
+    RwLock, RwLockWriteGuard, Select, Semaphore, TaskError, after, block_on, broadcast, budget_left, channel, charge,
+    checkpoint, current_task, current_worker, fiber_local, fs, is_cancelled, join, net, now, nursery, nursery_with,
+    oneshot, recharge, run, select, shield, sleep, sleep_async, ticker, timeout, try_channel, unblock, unblock_async,
+    unbounded, watch, yield_now,
 };
 
 use crate::Operation;
@@ -213,6 +214,106 @@ pub(crate) const ALL: &[(&str, Prepare)] = &[
             assert!(rx.recv_timeout(SHORT).is_err() && rx.try_recv().is_err() && !tx.is_closed());
         })
     }),
+    ("after and ticker: made and dropped", || of(|| drop((after(SHORT), ticker(SHORT))))),
+    ("after and ticker: recv that waits, try_recv, len", || {
+        let ticks = ticker(SHORT);
+        of(move || {
+            assert!(after(SHORT).recv().is_ok() && ticks.recv().is_ok());
+            assert!(ticks.try_recv().is_ok() || ticks.len() < 2);
+        })
+    }),
+    ("after: recv_async", || of(|| assert!(block_on(after(SHORT).recv_async()).is_ok()))),
+    ("ticker: close", || {
+        let ticks = ticker(Duration::from_secs(3600));
+        of(move || assert!(ticks.recv_timeout(SHORT).is_err() && ticks.close()))
+    }),
+    ("select! with a timer", || {
+        of(|| {
+            let (slow, soon) = (ticker(Duration::from_secs(3600)), after(SHORT));
+            select! {
+                _tick = recv(slow) => unreachable!("not for an hour"),
+                at = recv(soon) => assert!(at.is_ok()),
+            }
+        })
+    }),
+    ("watch: channel, subscribe, clone and drop", || {
+        of(|| {
+            let (tx, rx) = watch::channel(1);
+            drop((tx.subscribe(), rx.clone()));
+            assert_eq!((tx.receivers(), rx.is_closed()), (1, false));
+        })
+    }),
+    ("watch: send, modify, replace, changed, latest", || {
+        let (tx, rx) = watch::channel(1);
+        of(move || {
+            tx.send(2).unwrap();
+            tx.send_modify(|value| *value += 1);
+            assert!(!tx.send_if_modified(|_| false));
+            assert!(rx.has_changed() && rx.changed().is_ok() && *rx.latest() == *tx.latest());
+            tx.send_replace(4);
+            assert_eq!(*rx.mark_seen(), 4);
+        })
+    }),
+    ("watch: changed that waits", || {
+        let (tx, rx) = watch::channel(1);
+        of(move || assert!(rx.changed_timeout(SHORT).is_err() && !tx.is_closed()))
+    }),
+    ("watch: wait_for, closed", || {
+        once(watch::channel(1), |(tx, rx)| {
+            assert!(rx.wait_for(|value| *value == 1).is_ok());
+            drop(rx);
+            tx.closed();
+        })
+    }),
+    ("watch: futures", || {
+        once(watch::channel(1), |(tx, rx)| {
+            tx.send(2).unwrap();
+            assert!(block_on(rx.changed_async()).is_ok() && block_on(rx.wait_for_async(|value| *value == 2)).is_ok());
+            assert!(block_on(timeout(SHORT, rx.changed_async())).is_err());
+            drop(rx);
+            block_on(tx.closed_async());
+        })
+    }),
+    ("broadcast: channel, subscribe, clone and drop", || {
+        of(|| {
+            let (tx, rx) = broadcast::channel(4);
+            drop((tx.subscribe(), rx.resubscribe(), tx.clone()));
+            tx.send(1).unwrap();
+            assert_eq!((tx.receivers(), rx.len(), rx.is_closed()), (1, 1, false));
+        })
+    }),
+    ("broadcast: send, recv, try_recv, lag", || {
+        let (tx, rx) = broadcast::channel(1);
+        of(move || {
+            tx.send(1).unwrap();
+            assert_eq!(rx.recv(), Ok(1));
+            tx.send(2).unwrap();
+            tx.send(3).unwrap();
+            assert!(rx.try_recv().is_err() && rx.try_recv() == Ok(3));
+        })
+    }),
+    ("broadcast: recv that waits", || {
+        let (tx, rx) = broadcast::channel::<u32>(1);
+        of(move || assert!(rx.recv_timeout(SHORT).is_err() && tx.receivers() == 1))
+    }),
+    ("broadcast: recv_async", || {
+        let (tx, rx) = broadcast::channel(1);
+        of(move || {
+            tx.send(1).unwrap();
+            assert_eq!(block_on(rx.recv_async()), Ok(1));
+            assert!(block_on(timeout(SHORT, rx.recv_async())).is_err());
+        })
+    }),
+    ("select! with watch and broadcast", || {
+        let (watch, broadcast) = (watch::channel(1), broadcast::channel::<u32>(1));
+        of(move || {
+            select! {
+                _value = recv(watch.1) => unreachable!("nothing was sent"),
+                _value = recv(broadcast.1) => unreachable!("nothing was sent"),
+                timeout(SHORT) => assert!(!watch.0.is_closed()),
+            }
+        })
+    }),
     ("select! with a default", || {
         let (tx, rx) = channel::<u32>(1);
         of(move || {
@@ -226,6 +327,16 @@ pub(crate) const ALL: &[(&str, Prepare)] = &[
         let (tx, rx) = channel::<u32>(1);
         of(move || {
             select! {
+                _value = recv(rx) => unreachable!("nothing was sent"),
+                timeout(SHORT) => assert!(!tx.is_closed()),
+            }
+        })
+    }),
+    ("select! that is biased", || {
+        let (tx, rx) = channel::<u32>(1);
+        of(move || {
+            select! {
+                biased;
                 _value = recv(rx) => unreachable!("nothing was sent"),
                 timeout(SHORT) => assert!(!tx.is_closed()),
             }
@@ -275,6 +386,33 @@ pub(crate) const ALL: &[(&str, Prepare)] = &[
     ("Semaphore: acquire_async", || {
         let permits = Semaphore::new(2);
         of(move || drop(block_on(permits.acquire_async(1))))
+    }),
+    ("RwLock: read, write, try, downgrade", || {
+        let lock = RwLock::new(0);
+        of(move || {
+            assert!(*lock.read() == 0 && lock.try_read().is_some());
+            *lock.write() += 1;
+            *lock.try_write().unwrap() -= 1;
+            drop(RwLockWriteGuard::downgrade(lock.write_uninterrupted()));
+            assert!(!lock.is_locked());
+        })
+    }),
+    ("RwLock: both sides wait", || {
+        let lock = RwLock::new(0);
+        of(move || {
+            let held = lock.read();
+            assert!(lock.write_timeout(SHORT).is_none());
+            drop(held);
+            let _held = lock.write();
+            assert!(lock.read_timeout(SHORT).is_none());
+        })
+    }),
+    ("RwLock: read_async and write_async", || {
+        let lock = RwLock::new(0);
+        of(move || {
+            drop(block_on(lock.read_async()));
+            drop(block_on(lock.write_async()));
+        })
     }),
     // ---- futures ----
     ("block_on, ready", || of(|| assert_eq!(block_on(ready(1)), 1))),

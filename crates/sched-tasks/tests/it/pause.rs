@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use sched_tasks::{
-    Condvar, Mutex, Pauser, Receiver, Semaphore, channel, checkpoint, explore, join, nursery, shield, sleep,
-    sleep_async, unblock, yield_now,
+    Condvar, Mutex, Pauser, Receiver, RwLock, Semaphore, after, broadcast, channel, checkpoint, explore, join, nursery,
+    shield, sleep, sleep_async, unblock, watch, yield_now,
 };
 
 /// Runs `body` in a nursery inside a pausable one, and `steer` beside it, under many seeds.
@@ -59,6 +59,19 @@ fn a_fiber_in_a_nested_nursery_stands_still_at_whatever_it_does() {
     });
     again(&|| drop(lock.lock()));
     again(&|| drop(permits.acquire(1)));
+    let shared = RwLock::new(());
+    again(&|| drop(shared.read()));
+    again(&|| drop(shared.write()));
+    let ((watch, watched), (broadcast, news)) = (watch::channel(0), broadcast::channel(1));
+    again(&|| {
+        watch.send_modify(|value| *value += 1);
+        watched.changed().unwrap();
+    });
+    again(&|| {
+        broadcast.send(()).unwrap();
+        news.recv().unwrap();
+    });
+    again(&|| _ = after(Duration::from_millis(100)).recv());
     again(&|| nursery(|n| n.spawn(|| ()).join()).unwrap());
     again(&|| unblock(|| ()));
 }

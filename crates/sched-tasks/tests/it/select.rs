@@ -10,7 +10,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sched_tasks::{RecvError, Runtime, Select, SendError, TryRecvError, channel, nursery, run, select, yield_now};
+use sched_tasks::{
+    RecvError, Runtime, Select, SendError, TryRecvError, channel, explore, nursery, run, select, yield_now,
+};
 
 const MOMENT: Duration = Duration::from_millis(2);
 const AGES: Duration = Duration::from_secs(60);
@@ -456,4 +458,91 @@ fn no_value_is_lost_by_a_select_that_is_asked_again_and_again() {
         });
         assert!(received.unwrap().into_iter().eq(0..VALUES));
     }
+}
+
+#[test]
+fn a_biased_select_takes_the_first_arm_that_can_be_taken() {
+    let check = || {
+        let (tx1, rx1) = channel(1);
+        let (tx2, rx2) = channel(1);
+        for round in 0..200 {
+            tx2.send(()).unwrap();
+            if round % 3 > 0 {
+                tx1.send(()).unwrap();
+            }
+            let first = select! {
+                biased;
+                recv(rx1) => true,
+                recv(rx2) => false,
+            };
+            assert_eq!(first, round % 3 > 0);
+            _ = (rx1.try_recv(), rx2.try_recv());
+        }
+        let kept = String::from("kept");
+        let got = select! {
+            biased;
+            recv(rx1) => None,
+            sent = send(tx2, 1.to_string().pop().map(drop).unwrap()) => sent.ok().map(|()| kept),
+            default => None,
+        };
+        assert_eq!(got.as_deref(), Some("kept"));
+    };
+    check();
+    run(check).unwrap();
+    explore(0..50, check);
+}
+
+#[test]
+fn a_biased_select_that_waits_takes_what_comes_first() {
+    explore(0..200, || {
+        let (stop, stopped) = channel::<()>(0);
+        let (work, jobs) = channel::<u32>(0);
+        nursery(|n| {
+            let jobs_done = n.spawn(|| {
+                let mut sum = 0;
+                loop {
+                    select! {
+                        biased;
+                        recv(stopped) => break sum,
+                        job = recv(jobs) => sum += job.unwrap(),
+                        timeout(AGES) => unreachable!("the body sends"),
+                    }
+                }
+            });
+            (1..=3).try_for_each(|job| work.send(job))?;
+            stop.send(())?;
+            assert_eq!(jobs_done.join()?, 6);
+            Ok(())
+        })
+    });
+}
+
+#[test]
+fn biased_selects_meet_without_a_buffer_though_they_name_the_channels_in_opposite_orders() {
+    let (tx1, rx1) = channel::<u32>(0);
+    let (tx2, rx2) = channel::<u32>(0);
+    let meet = |rounds| {
+        nursery(|n| {
+            n.spawn(|| {
+                for i in 0..rounds {
+                    select! {
+                        biased;
+                        sent = send(tx1, i) => sent.unwrap(),
+                        sent = send(tx2, i) => sent.unwrap(),
+                    }
+                }
+            });
+            for _ in 0..rounds {
+                select! {
+                    biased;
+                    value = recv(rx2) => _ = value?,
+                    value = recv(rx1) => _ = value?,
+                }
+            }
+            Ok(())
+        })
+        .unwrap();
+    };
+    Runtime::builder().workers(2).build().unwrap().run(|| meet(3000)).unwrap();
+    explore(0..100, || meet(5));
 }

@@ -75,7 +75,7 @@ pub(crate) fn one_worker() -> Runtime {
 }
 
 /// On one worker `busy` runs, until a fiber goes on that another thread woke.
-fn check_woken(what: &str, busy: impl Fn(&Rounds) + Sync) {
+pub(crate) fn check_woken(what: &str, busy: impl Fn(&Rounds) + Sync) {
     let rounds = &Rounds::default();
     let (wake, woken) = channel::<()>(1);
     let is_up = AtomicBool::new(false);
@@ -103,7 +103,7 @@ fn check_woken(what: &str, busy: impl Fn(&Rounds) + Sync) {
 }
 
 /// On one worker, with no other task, `busy` runs until it is cancelled.
-fn check_cancelled(what: &str, busy: impl Fn(&Rounds) + Sync) {
+pub(crate) fn check_cancelled(what: &str, busy: impl Fn(&Rounds) + Sync) {
     let rounds = &Rounds::default();
     let canceller = StdMutex::new(None);
     std::thread::scope(|threads| {
@@ -126,10 +126,10 @@ fn check_cancelled(what: &str, busy: impl Fn(&Rounds) + Sync) {
     rounds.check(what, SOON);
 }
 
-type Future_<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+pub(crate) type Future_<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// The same for a future, beside a fiber.
-fn check_async(what: &str, busy: impl for<'a> Fn(&'a Rounds) -> Future_<'a> + Sync) {
+pub(crate) fn check_async(what: &str, busy: impl for<'a> Fn(&'a Rounds) -> Future_<'a> + Sync) {
     let rounds = &Rounds::default();
     let (wake, woken) = channel::<()>(1);
     std::thread::scope(|threads| {
@@ -214,8 +214,8 @@ macro_rules! operations_take_turns {
     ($($name:ident: $busy:expr;)+) => {$(
         #[test]
         fn $name() {
-            check_woken(stringify!($name), $busy);
-            check_cancelled(stringify!($name), $busy);
+            $crate::turns::check_woken(stringify!($name), $busy);
+            $crate::turns::check_cancelled(stringify!($name), $busy);
         }
     )+};
 }
@@ -224,10 +224,12 @@ macro_rules! futures_take_turns {
     ($($name:ident: |$rounds:ident| $busy:block;)+) => {$(
         #[test]
         fn $name() {
-            check_async(stringify!($name), |$rounds| Box::pin(async move $busy));
+            $crate::turns::check_async(stringify!($name), |$rounds| Box::pin(async move $busy));
         }
     )+};
 }
+
+pub(crate) use {futures_take_turns, operations_take_turns};
 
 operations_take_turns! {
     a_loop_of_send_and_recv_takes_turns: |rounds| {
@@ -294,6 +296,16 @@ operations_take_turns! {
         let (tx, rx) = channel(1);
         while rounds.another() {
             sched_tasks::select! {
+                recv(rx) => {}
+                send(tx, ()) => {}
+            }
+        }
+    };
+    a_loop_of_biased_selects_takes_turns: |rounds| {
+        let (tx, rx) = channel(1);
+        while rounds.another() {
+            sched_tasks::select! {
+                biased;
                 recv(rx) => {}
                 send(tx, ()) => {}
             }
