@@ -9,6 +9,7 @@
 //! Absolute figures. They belong to the machine; only the ratios travel.
 
 mod chain;
+mod load;
 mod measure;
 mod memory;
 mod primes;
@@ -27,6 +28,7 @@ use std::time::Instant;
 
 use lexopt::prelude::*;
 
+use crate::load::{CLIENT, Client};
 use crate::measure::Plan;
 use crate::table::Row;
 use crate::workloads::process_scale::{PART, Part};
@@ -70,6 +72,7 @@ enum Command {
     Run(Options),
     Child { workload: String, side: String, count: usize },
     Part(Part),
+    Client(Client),
     Help,
     List,
 }
@@ -99,6 +102,13 @@ fn parse(mut args: lexopt::Parser) -> Result<Command, Failure> {
                 let words = values.map(|value| value.string()).into_iter().collect::<Result<Vec<_>, _>>()?;
                 let words: [&str; 4] = std::array::from_fn(|at| &*words[at]);
                 return Ok(Command::Part(Part::parse(words)?));
+            }
+            // How `load::ask` starts it.
+            Long(CLIENT) => {
+                let values = [args.value()?, args.value()?, args.value()?, args.value()?];
+                let words = values.map(|value| value.string()).into_iter().collect::<Result<Vec<_>, _>>()?;
+                let words: [&str; 4] = std::array::from_fn(|at| &*words[at]);
+                return Ok(Command::Client(Client::parse(words)?));
             }
             Value(name) => options.workloads.push(workloads::find(&name.string()?)?),
             other => return Err(other.unexpected().into()),
@@ -209,6 +219,10 @@ fn main() -> ExitCode {
             Ok(ExitCode::SUCCESS)
         }
         Command::Run(options) => run(options),
+        Command::Client(client) => client.run().map(|said| {
+            println!("{said}");
+            ExitCode::SUCCESS
+        }),
         Command::Part(part) => part.run().map(|said| {
             println!("{said}");
             ExitCode::SUCCESS

@@ -3,12 +3,14 @@
 mod budgeted;
 mod budgets;
 mod dag;
+mod echo;
 mod fib;
 mod flow_chain;
 mod flow_control;
 mod flow_fan;
 mod flow_memory;
 mod flow_parallel;
+mod http;
 mod island;
 mod janus;
 mod janus_checks;
@@ -26,6 +28,7 @@ mod pingpong;
 pub mod process_scale;
 mod reach;
 mod scale;
+mod serve;
 mod shares;
 mod sim;
 mod skynet;
@@ -91,6 +94,8 @@ pub const ALL: &[Workload] = &[
     Workload { name: flow_fan::NAME, about: "1 M messages dealt to 8 nodes, and merged", run: flow_fan::run },
     Workload { name: flow_control::NAME, about: "a control message under full load", run: flow_control::run },
     Workload { name: flow_memory::NAME, about: "allocations per message; 10^3 to 10^6 of them", run: flow_memory::run },
+    Workload { name: echo::NAME, about: "a TCP server on one worker, 1 to 1,000 connections", run: echo::run },
+    Workload { name: http::NAME, about: "an HTTP server by hyper, the same", run: http::run },
     Workload { name: janus_fib::NAME, about: "fib(32) in Janus, as machine code", run: janus_fib::run },
     Workload { name: janus_primes::NAME, about: "trial division in Janus", run: janus_primes::run },
     Workload { name: janus_loops::NAME, about: "nested loops in Janus", run: janus_loops::run },
@@ -135,7 +140,7 @@ mod tests {
             error,
             "no workload is called `yeild`; there are: switch yield spawn skynet fib pingpong \
              stream park-fibers park-futures steal scale thread-scale process-scale shares turns island pick sim budgets budgeted dag jobs reach flow-chain \
-             flow-parallel flow-fan flow-control flow-memory janus-fib janus-primes janus-loops janus-checks janus-spawn janus-compile"
+             flow-parallel flow-fan flow-control flow-memory echo http janus-fib janus-primes janus-loops janus-checks janus-spawn janus-compile"
         );
     }
 }

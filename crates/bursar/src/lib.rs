@@ -212,7 +212,7 @@
 //! ```
 //!
 //! Wakers are ordinary, so combinators, `hyper` and everything else that brings no runtime of its own works. Sockets become
-//! asynchronous ones by [`net::TcpStream::into_async`].
+//! asynchronous ones by [`net::TcpStream::into_async`]; for hyper there are adapters, with the feature `hyper`.
 //!
 //! ## Fork-join
 //!
@@ -445,7 +445,7 @@
 //! - **Ready operations take turns.** After 128 operations that did not have to wait (channels, locks, `select!`, spawning, joining, sockets, [`checkpoint`], also those that only try), a fiber lets the
 //!   fibers run that are ready on its worker, woken by timers and other threads among them; a future is not ready once, having woken itself, as in tokio. A cancelled task unwinds there, so a deadline ends
 //!   a tree whose tasks never wait. To notify, to give back and to answer by `oneshot` counts, but never lets others in. A future built only of other people's futures that are always
-//!   ready, as `net::Async` may be, keeps its worker until one of ours comes along; so does a loop that only asks, as by [`Task::is_done`].
+//!   ready keeps its worker until one of ours comes along; so does a loop that only asks, as by [`Task::is_done`].
 //! - **No ready task starves**, as long as the other tasks of its worker come to an operation: a fiber that was woken runs after one turn of each that was ready before it, a task that yields goes to the back,
 //!   and every 61st choice of a worker is for what it puts off otherwise: its oldest unstarted task, the shared queues, low priority, and what others have not begun. Between groups with
 //!   [weights](NurseryOptions::weight) the weights decide how often.
@@ -512,6 +512,8 @@ pub mod determinism;
 #[cfg(feature = "flow")]
 pub mod flow;
 pub mod fs;
+#[cfg(feature = "hyper")]
+pub mod hyper;
 #[cfg(feature = "janus")]
 pub mod janus;
 #[cfg(feature = "jobs")]

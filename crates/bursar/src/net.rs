@@ -3,7 +3,7 @@
 //! Room: interface.
 //!
 //! The types look like those of [`std::net`], and read and write like them. On a plain thread they block the thread. A cancellation interrupts a wait, never what was
-//! read, written or accepted. For futures, `into_async` turns a socket into one of `async-io`.
+//! read, written or accepted. For futures, `into_async` turns a socket into one that implements the traits of `futures`.
 //!
 //! ```
 //! use std::io::{Read, Write};
@@ -31,4 +31,4 @@
 //! ```
 
 #[doc(inline)]
-pub use sched_tasks::net::{Incoming, TcpListener, TcpStream};
+pub use sched_tasks::net::{AsyncTcpListener, AsyncTcpStream, Incoming, TcpListener, TcpStream};

@@ -19,7 +19,8 @@
 //!
 //! Checked by `tests/loom/inbox.rs`: without either fence, with a relaxed push, or if the sleeper does not read the state once more,
 //! `a_delivery_is_seen_or_notifies` fails. For futures, `a_delivery_wakes_the_newest_waker`, which
-//! fails if `WaitToken::is_woken` does not acquire.
+//! fails if `WaitToken::is_woken` does not acquire. A thread may sleep elsewhere, as in a system call, if something there hears a notifier: it looks at the state and leaves the notifier
+//! under one lock, and `a_delivery_ends_a_sleep_elsewhere` fails if it does not look.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -90,10 +91,16 @@ pub struct Inbox<T> {
 
 #[derive(Debug)]
 enum Notifier {
-    /// A thread owns this inbox; it waits on the condition variable.
-    Thread,
+    /// A thread owns this inbox; it waits on the condition variable, or where this notifier is heard.
+    Thread(Option<&'static dyn Notify>),
     /// A future waits here; the thread that delivers wakes it.
     Future(Option<Waker>),
+}
+
+/// Ends a wait that is none of an inbox: see [`Inbox::sleep_elsewhere`].
+pub trait Notify: std::fmt::Debug + Sync {
+    /// Ends the wait that lasts, or the next one.
+    fn notify(&self);
 }
 
 /// The waiters that were in an inbox, oldest first.
@@ -113,7 +120,7 @@ impl<T: Linked> Inbox<T> {
 
     /// An inbox for a thread.
     pub fn for_thread() -> Self {
-        Self::with_notifier(Notifier::Thread)
+        Self::with_notifier(Notifier::Thread(None))
     }
 
     /// An inbox for the next future that waits; see [`Inbox::set_waker`].
@@ -131,7 +138,7 @@ impl<T: Linked> Inbox<T> {
         let fresh = waker.clone();
         let kept = match &mut *lock(&self.notifier) {
             Notifier::Future(kept) => kept.replace(fresh),
-            Notifier::Thread => panic!("a thread's inbox has no waker"),
+            Notifier::Thread(_) => panic!("a thread's inbox has no waker"),
         };
         drop(kept); // outside the lock: dropping a waker may run foreign code
     }
@@ -140,7 +147,7 @@ impl<T: Linked> Inbox<T> {
     pub fn clear_waker(&self) {
         let kept = match &mut *lock(&self.notifier) {
             Notifier::Future(waker) => waker.take(),
-            Notifier::Thread => None,
+            Notifier::Thread(_) => None,
         };
         drop(kept); // as in `set_waker`
         let _ = self.arrivals();
@@ -171,9 +178,10 @@ impl<T: Linked> Inbox<T> {
     #[cold]
     fn notify_sleeper(&self) {
         let waker = match &mut *lock(&self.notifier) {
-            Notifier::Thread => {
+            Notifier::Thread(elsewhere) => {
                 if self.state.load(Relaxed) == SLEEPING {
                     tally::count_signal(); // else another thread was quicker
+                    elsewhere.iter().for_each(|place| place.notify());
                 }
                 self.state.store(AWAKE, Relaxed); // under the lock, so the sleeper sees it before it waits
                 self.notified.notify_one();
@@ -258,6 +266,22 @@ impl<T: Linked> Inbox<T> {
             }
         }
         true
+    }
+}
+
+impl<T: Linked> Inbox<T> {
+    /// Sleeps in `wait`, which ends when `place` is notified, also if that was before it began; or when it likes. Not begun if the thread was notified meanwhile.
+    pub fn sleep_elsewhere(&self, place: &'static dyn Notify, wait: impl FnOnce()) {
+        self.slept.store(true, Relaxed);
+        {
+            let mut notifier = lock(&self.notifier);
+            if or_planted!(self.state.load(Relaxed) != SLEEPING, "sleep-elsewhere-without-look" => false) {
+                return;
+            }
+            *notifier = Notifier::Thread(Some(place)); // under the same lock: who notifies from now on reaches it there
+        }
+        wait();
+        *lock(&self.notifier) = Notifier::Thread(None);
     }
 }
 

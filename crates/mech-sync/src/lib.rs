@@ -15,6 +15,8 @@
 //! | [`directory`] | what there is at the moment, by number and key, and whether there is anything |
 //! | [`waiter`] | one blocked task or thread, and the token that wakes exactly one wait of it |
 //! | [`inbox`] | where a woken waiter is delivered: a thread's inbox, or a future's waker |
+//! | [`readiness`] | who waits until one direction of a socket is ready |
+//! | [`poller_role`] | one thread polls for events, or a monitor will see that none does |
 //! | [`idle`] | idle workers sleep, and no published work sleeps with them |
 //! | [`countdown`] | the last member to end wakes the owner |
 //! | [`cycle_watch`] | a watcher acts on a cycle that takes too long, and on no other |
@@ -43,6 +45,8 @@ pub mod line;
 pub mod main_thread;
 pub mod members;
 pub mod permit_cache;
+pub mod poller_role;
+pub mod readiness;
 pub mod ring;
 pub mod roster;
 pub mod spin;
@@ -65,6 +69,8 @@ pub use injector::Injector;
 pub use line::Line;
 pub use members::Members;
 pub use permit_cache::PermitCache;
+pub use poller_role::{PollerRole, Taken};
+pub use readiness::{Edge, Readiness};
 pub use ring::Ring;
 pub use roster::{Listing, Roster};
 pub use spin::SpinLock;

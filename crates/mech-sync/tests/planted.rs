@@ -67,6 +67,12 @@ const PLANTED: &[(&str, &str)] = &[
     ("stop-relaxed", "batch_claim::everything_is_begun_or_taken_back_once"),
     ("stop-in-two-steps", "batch_claim::everything_is_begun_or_taken_back_once"),
     ("cycle-ends-unlocked", "cycle_watch::what_is_done_to_a_cycle_is_undone_after_it"),
+    ("wait-without-compare", "readiness::an_edge_is_seen_or_ends_the_wait"),
+    ("edge-not-counted", "readiness::an_edge_is_seen_or_ends_the_wait"),
+    ("give-up-role-without-fence", "poller_role::a_free_role_is_watched"),
+    ("look-without-fence", "poller_role::a_free_role_is_watched"),
+    ("clear-after-look", "poller_role::a_free_role_is_watched"),
+    ("sleep-elsewhere-without-look", "inbox::a_delivery_ends_a_sleep_elsewhere"),
     ("cycle-without-number", "cycle_watch::a_later_cycle_is_not_caught"),
 ];
 

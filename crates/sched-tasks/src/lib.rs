@@ -36,6 +36,8 @@ pub mod oneshot;
 mod options;
 mod places;
 mod raw;
+#[cfg(feature = "net")]
+mod reactor;
 mod reading;
 mod scope;
 mod select;

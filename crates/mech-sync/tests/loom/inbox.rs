@@ -73,3 +73,47 @@ fn a_delivery_wakes_the_newest_waker() {
         inbox.clear_waker();
     });
 }
+
+/// Something that a thread waits in, with a notifier.
+#[derive(Debug)]
+struct Elsewhere {
+    is_notified: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl inboxes::Notify for Elsewhere {
+    fn notify(&self) {
+        *self.is_notified.lock().unwrap() = true;
+        self.changed.notify_one();
+    }
+}
+
+impl Elsewhere {
+    fn wait(&self) {
+        let mut notified = self.is_notified.lock().unwrap();
+        while !std::mem::take(&mut *notified) {
+            notified = self.changed.wait(notified).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_delivery_ends_a_sleep_elsewhere() {
+    check(|| {
+        let (inbox, waiter) = thread_waiter();
+        let elsewhere = leak(Elsewhere { is_notified: Mutex::new(false), changed: Condvar::new() });
+        let token = waiter.token();
+        assert_eq!(token.park(), Park::Parked);
+        let waker = thread::spawn(move || assert!(wake(token, 0)));
+        while inbox.arrivals().count() == 0 {
+            inbox.fall_asleep();
+            if inbox.has_arrivals() {
+                inbox.stay_awake();
+            } else {
+                inbox.sleep_elsewhere(elsewhere, || elsewhere.wait());
+                inbox.stay_awake();
+            }
+        }
+        waker.join().unwrap();
+    });
+}

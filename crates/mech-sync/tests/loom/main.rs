@@ -26,8 +26,8 @@ use loom::{
 };
 use mech_sync::{
     Arming, Awake, BatchClaim, Completion, Countdown, Counts, CycleWatch, Deque, Directory, Finish, Gates, Idle, Inbox,
-    Injector, Line, Listing, Members, Park, PermitCache, Ring, Roster, SpinLock, Steal, Stealer, TIMEOUT, Throttle,
-    WaitToken, Waiter, Wake, directory,
+    Injector, Line, Listing, Members, Park, PermitCache, PollerRole, Readiness, Ring, Roster, SpinLock, Steal, Stealer,
+    TIMEOUT, Taken, Throttle, WaitToken, Waiter, Wake, directory, inbox as inboxes,
 };
 
 /// Checks `model` under every schedule with few preemptions: two, unless `LOOM_MAX_PREEMPTIONS` says otherwise.
@@ -152,3 +152,7 @@ mod roster;
 mod members;
 
 mod directories;
+
+mod readiness;
+
+mod poller_role;

@@ -24,6 +24,25 @@ const SEARCH_STEPS: u32 = 8;
 /// From this step on, after 15 µs, it lets other threads have the CPU meanwhile.
 const POLITE_STEP: u32 = 4;
 
+/// Events of sockets that were seen instead of sleeping.
+#[derive(Default)]
+struct Arrived(#[cfg(feature = "net")] Option<crate::reactor::Arrived>);
+
+impl Arrived {
+    fn dispatch(self) {
+        #[cfg(feature = "net")]
+        self.0.into_iter().for_each(crate::reactor::Arrived::dispatch);
+    }
+}
+
+/// Whether a worker that searches keeps events of sockets waiting: then it sleeps at once, where it sees them.
+fn wants_a_poller() -> bool {
+    #[cfg(feature = "net")]
+    return crate::reactor::wants_a_poller();
+    #[cfg(not(feature = "net"))]
+    false
+}
+
 impl Worker {
     /// Looks everywhere, for a while, then sleeps until there is something. None: the runtime is stopping.
     #[cold]
@@ -41,6 +60,7 @@ impl Worker {
                 return Some(next);
             }
             let takes_all = may_steal();
+            let mut arrived = Arrived::default();
             idle.fall_asleep(self.inbox, searching, takes_all);
             let unchanged = may_steal() == takes_all;
             if unchanged
@@ -52,11 +72,12 @@ impl Worker {
                 stats::add(&counters.parks, 1);
                 self.watch.rest();
                 counters.timing.fall_asleep();
-                self.inbox.sleep(None);
+                arrived = self.rest();
                 counters.timing.wake_up();
                 stats::add(&counters.wakes, 1);
             }
             searching = idle.stay_awake(self.inbox);
+            arrived.dispatch();
             if searching && !may_steal() {
                 idle.pass_on();
                 searching = false;
@@ -70,10 +91,20 @@ impl Worker {
         }
     }
 
+    /// Sleeps until it is notified, or until there are events of sockets, if no other thread waits for them.
+    fn rest(&self) -> Arrived {
+        #[cfg(feature = "net")]
+        if let Some(arrived) = crate::reactor::sleep(self.inbox) {
+            return Arrived(Some(arrived));
+        }
+        self.inbox.sleep(None);
+        Arrived::default()
+    }
+
     /// One look at everything; a searcher looks again and again, less and less often.
     fn look(&self, searching: bool) -> Option<Next> {
         let found = self.next();
-        if found.is_some() || !searching {
+        if found.is_some() || !searching || wants_a_poller() {
             return found;
         }
         for step in 0..SEARCH_STEPS {

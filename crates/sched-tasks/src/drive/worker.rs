@@ -36,6 +36,10 @@ use crate::{
     strand::Strand,
 };
 
+/// After so many switches a worker looks whether events of sockets have gone unseen.
+#[cfg(feature = "net")]
+const POLL_INTERVAL: u64 = 64;
+
 /// What to resume an idle fiber with.
 const GO_ON: usize = 0;
 const EXIT: usize = 1;
@@ -138,6 +142,10 @@ impl Worker {
         let lost = current::enter(worker_strand, || {
             loop {
                 stats::add(&self.counters.switches, 1);
+                #[cfg(feature = "net")]
+                if self.counters.switches.load(Relaxed) % POLL_INTERVAL == 0 {
+                    crate::reactor::poll_if_due();
+                }
                 if WATCHED {
                     self.counters.timing.enter_task();
                 }

@@ -8,9 +8,10 @@ use std::{
     os::fd::{AsFd, BorrowedFd},
 };
 
-use async_io::Async;
+use rustix::net::SocketFlags;
 
-use super::{TcpStream, resolve, try_until};
+use super::{AsyncTcpListener, TcpStream, resolve};
+use crate::reactor::{Direction, Registered};
 
 /// A socket that accepts connections. As [`std::net::TcpListener`], but waiting blocks only the task.
 ///
@@ -35,7 +36,7 @@ use super::{TcpStream, resolve, try_until};
 /// ```
 #[derive(Debug)]
 pub struct TcpListener {
-    io: Async<std::net::TcpListener>,
+    pub(super) io: Registered<std::net::TcpListener>,
 }
 
 impl TcpListener {
@@ -46,8 +47,8 @@ impl TcpListener {
 
     /// Waits for a connection; returns it and the address of the peer.
     pub fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
-        let (stream, peer) = try_until(None, || self.io.get_ref().accept(), || self.io.readable())?;
-        Ok((TcpStream::try_from(stream)?, peer))
+        let (stream, peer) = self.io.run(Direction::Read, None, accept)?;
+        Ok((TcpStream::watched(stream)?, peer))
     }
 
     /// All connections, without end. See [`TcpListener`] for an example.
@@ -76,22 +77,24 @@ impl TcpListener {
     /// }).unwrap();
     /// # Ok::<(), std::io::Error>(())
     /// ```
-    pub fn into_async(self) -> Async<std::net::TcpListener> {
-        self.io
+    pub fn into_async(self) -> AsyncTcpListener {
+        AsyncTcpListener { io: self.io }
     }
 }
 
-impl From<Async<std::net::TcpListener>> for TcpListener {
-    fn from(io: Async<std::net::TcpListener>) -> Self {
-        Self { io }
-    }
+/// Takes a connection, which does not block from the beginning: that saves a system call.
+pub(super) fn accept(listener: &std::net::TcpListener) -> io::Result<(std::net::TcpStream, SocketAddr)> {
+    let (stream, peer) = rustix::net::acceptfrom_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?;
+    let peer = peer.ok_or(io::ErrorKind::NotConnected)?.try_into()?;
+    Ok((stream.into(), peer))
 }
 
 impl TryFrom<std::net::TcpListener> for TcpListener {
     type Error = io::Error;
 
     fn try_from(listener: std::net::TcpListener) -> io::Result<Self> {
-        Ok(Self { io: Async::new(listener)? })
+        listener.set_nonblocking(true)?;
+        Ok(Self { io: Registered::new(listener)? })
     }
 }
 

@@ -8,9 +8,7 @@
 //! A cancellation loses no byte and no connection: it interrupts a wait, never what was read, written or accepted.
 //!
 //! # Why it holds
-//! Sockets do not block. An operation is tried; if it would block, the task waits until the socket is ready and tries
-//! again. Only the wait, and the moment before the first try, is a checkpoint; the result of an operation is returned
-//! at once.
+//! By `reactor/source.rs`: an operation is tried; if it would block, the task waits until the socket may be ready and tries again.
 //!
 //! ```
 //! use std::io::{Read, Write};
@@ -37,84 +35,20 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+mod asynchronous;
 mod listener;
 mod stream;
 
 use std::{
-    future::Future,
     io,
     net::{SocketAddr, ToSocketAddrs},
-    time::Duration,
 };
 
-pub use async_io::Async;
+pub use asynchronous::{AsyncTcpListener, AsyncTcpStream};
 pub use listener::{Incoming, TcpListener};
 pub use stream::TcpStream;
 
-use crate::{
-    block_on,
-    kernel::clock,
-    strand::{self, Strand},
-    time::{Elapsed, timeout},
-    unblock,
-};
-
-/// Every operation on a socket begins here: the one function that charges the task for it.
-#[inline]
-fn charge() {
-    strand::with(Strand::charge_syscall);
-}
-
-/// Tries `operation` until it does not say that it would block; in between waits until it is `ready`, but no longer
-/// than `limit`.
-fn try_until<T, F>(
-    limit: Option<Duration>,
-    mut operation: impl FnMut() -> io::Result<T>,
-    ready: impl Fn() -> F,
-) -> io::Result<T>
-where
-    F: Future<Output = io::Result<()>>,
-{
-    charge();
-    refuse_seeded()?;
-    take_turns();
-    let mut deadline = None;
-    loop {
-        match operation() {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            done => return done,
-        }
-        match limit {
-            None => block_on(ready())?,
-            Some(limit) => {
-                let deadline = *deadline.get_or_insert_with(|| clock::due(limit));
-                let left = deadline.saturating_duration_since(clock::now());
-                block_on(timeout(left, ready())).map_err(|_| Elapsed { after: limit })??;
-            }
-        }
-    }
-}
-
-/// A checkpoint, and now and then a yield: a peer that is always ready must not keep the worker busy. It counts as two
-/// operations, because it calls the system.
-fn take_turns() {
-    strand::with(|strand| {
-        strand.turn.count();
-        strand.checkpoint(); // the operation is paid already
-    });
-}
-
-/// Refuses a seeded run: a seed cannot reproduce what comes from outside.
-fn refuse_seeded() -> io::Result<()> {
-    match strand::with(Strand::shared).is_some_and(|shared| shared.seeded.is_some()) {
-        true => Err(io::Error::new(
-            io::ErrorKind::Unsupported,
-            "a seeded run has no sockets, since no seed could repeat what the network does; use a channel in their place",
-        )),
-        false => Ok(()),
-    }
-}
+use crate::{reactor::refuse_seeded, unblock};
 
 /// The addresses of the name `address`. The system may have to ask a name server, and blocks a thread meanwhile. The
 /// task is charged here, also for the operation that needs the addresses.

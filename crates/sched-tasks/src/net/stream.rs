@@ -10,10 +10,11 @@ use std::{
     time::Duration,
 };
 
-use async_io::Async;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
-use super::{charge, refuse_seeded, resolve, try_until};
-use crate::{block_on, timeout};
+use super::{AsyncTcpStream, resolve};
+use crate::reactor::{Direction, Registered, charge, refuse_seeded};
+use crate::time::Elapsed;
 
 /// A connection. As [`std::net::TcpStream`], but waiting blocks only the task.
 ///
@@ -37,7 +38,7 @@ use crate::{block_on, timeout};
 /// ```
 #[derive(Debug)]
 pub struct TcpStream {
-    io: Async<std::net::TcpStream>,
+    pub(super) io: Registered<std::net::TcpStream>,
     read_limit: Limit,
     write_limit: Limit,
 }
@@ -48,8 +49,8 @@ impl TcpStream {
     pub fn connect(address: impl ToSocketAddrs + Send) -> io::Result<Self> {
         let mut failed = None;
         for address in resolve(address)? {
-            match block_on(Async::<std::net::TcpStream>::connect(address)) {
-                Ok(io) => return Ok(Self::from(io)),
+            match connect(address, None) {
+                Ok(io) => return Ok(Self::of(io)),
                 Err(error) => failed = Some(error),
             }
         }
@@ -70,7 +71,7 @@ impl TcpStream {
     pub fn connect_timeout(address: &SocketAddr, limit: Duration) -> io::Result<Self> {
         refuse_seeded()?;
         charge();
-        Ok(Self::from(block_on(timeout(limit, Async::<std::net::TcpStream>::connect(*address)))??))
+        Ok(Self::of(connect(*address, Some(limit))?))
     }
 
     /// The address of the other end.
@@ -159,8 +160,7 @@ impl TcpStream {
         self.write_limit.get()
     }
 
-    /// The same connection for futures: it implements `futures::AsyncRead` and `AsyncWrite`. Time limits stay behind; see [`timeout`].
-    /// Its `close` only flushes: the peer sees the end when it is shut down or dropped.
+    /// The same connection for futures: it implements `futures::AsyncRead` and `AsyncWrite`. Time limits stay behind; see [`timeout`](crate::timeout).
     ///
     /// ```
     /// use futures::{AsyncReadExt, AsyncWriteExt};
@@ -171,7 +171,7 @@ impl TcpStream {
     /// let mut peer = listener.accept()?.0.into_async();
     /// let got = block_on(async {
     ///     stream.write_all(b"hi").await?;
-    ///     stream.get_ref().shutdown(std::net::Shutdown::Write)?;
+    ///     stream.close().await?; // nothing more is written
     ///     let mut got = String::new();
     ///     peer.read_to_string(&mut got).await?;
     ///     Ok::<_, std::io::Error>(got)
@@ -179,16 +179,27 @@ impl TcpStream {
     /// assert_eq!(got, "hi");
     /// # Ok::<(), std::io::Error>(())
     /// ```
-    pub fn into_async(self) -> Async<std::net::TcpStream> {
-        self.io
+    pub fn into_async(self) -> AsyncTcpStream {
+        AsyncTcpStream::of(self.io)
+    }
+
+    /// A connection that does not block.
+    pub(super) fn watched(stream: std::net::TcpStream) -> io::Result<Self> {
+        Ok(Self::of(Registered::new(stream)?))
+    }
+
+    pub(super) fn of(io: Registered<std::net::TcpStream>) -> Self {
+        Self { io, read_limit: Limit::default(), write_limit: Limit::default() }
     }
 
     fn reading<T>(&self, mut operation: impl FnMut(&std::net::TcpStream) -> io::Result<T>) -> io::Result<T> {
-        try_until(self.read_limit.get(), || operation(self.io.get_ref()), || self.io.readable())
+        let limit = self.read_limit.get();
+        self.io.run(Direction::Read, limit, |io| operation(io)).map_err(|error| explained(error, limit))
     }
 
     fn writing<T>(&self, mut operation: impl FnMut(&std::net::TcpStream) -> io::Result<T>) -> io::Result<T> {
-        try_until(self.write_limit.get(), || operation(self.io.get_ref()), || self.io.writable())
+        let limit = self.write_limit.get();
+        self.io.run(Direction::Write, limit, |io| operation(io)).map_err(|error| explained(error, limit))
     }
 }
 
@@ -241,23 +252,59 @@ impl Write for TcpStream {
     }
 }
 
-impl From<Async<std::net::TcpStream>> for TcpStream {
-    fn from(io: Async<std::net::TcpStream>) -> Self {
-        Self { io, read_limit: Limit::default(), write_limit: Limit::default() }
-    }
-}
-
 impl TryFrom<std::net::TcpStream> for TcpStream {
     type Error = io::Error;
 
     fn try_from(stream: std::net::TcpStream) -> io::Result<Self> {
-        Ok(Self::from(Async::new(stream)?))
+        stream.set_nonblocking(true)?;
+        Self::watched(stream)
     }
 }
 
 impl AsFd for TcpStream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.io.as_fd()
+    }
+}
+
+/// Connects, within `limit`. The caller has paid.
+fn connect(address: SocketAddr, limit: Option<Duration>) -> io::Result<Registered<std::net::TcpStream>> {
+    let io = begin_connect(address)?;
+    io.run_paid(Direction::Write, limit, is_connected).map_err(|error| explained(error, limit))?;
+    Ok(io)
+}
+
+/// Says of a wait that was ended by its limit how long that was. The system has errors of the same kind, with numbers.
+fn explained(error: io::Error, limit: Option<Duration>) -> io::Error {
+    match limit {
+        Some(after) if error.kind() == io::ErrorKind::TimedOut && error.raw_os_error().is_none() => {
+            Elapsed { after }.into()
+        }
+        _ => error,
+    }
+}
+
+/// Begins to connect: the socket is ready to be written when that has come to an end.
+pub(super) fn begin_connect(address: SocketAddr) -> io::Result<Registered<std::net::TcpStream>> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    match rustix::net::connect(&socket, &address) {
+        Ok(()) | Err(rustix::io::Errno::INPROGRESS | rustix::io::Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    Registered::new(std::net::TcpStream::from(socket))
+}
+
+/// Whether it has connected; it would block until then.
+pub(super) fn is_connected(stream: &std::net::TcpStream) -> io::Result<()> {
+    if let Some(error) = stream.take_error()? {
+        return Err(error);
+    }
+    match stream.peer_addr() {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotConnected => Err(io::ErrorKind::WouldBlock.into()),
+        Err(error) => Err(error),
     }
 }
 

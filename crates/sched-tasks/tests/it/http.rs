@@ -10,7 +10,6 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use async_io::Async;
 use futures::{AsyncRead, AsyncWrite};
 use http_body_util::{BodyExt, Full};
 use hyper::{
@@ -24,12 +23,12 @@ use hyper::{
 };
 use sched_tasks::{
     Nursery, Runtime, TaskError,
-    net::{TcpListener, TcpStream},
+    net::{AsyncTcpStream, TcpListener, TcpStream},
     nursery,
 };
 
 /// One of our connections, as hyper wants it.
-struct Connection(Async<std::net::TcpStream>);
+struct Connection(AsyncTcpStream);
 
 impl Read for Connection {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, mut into: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
@@ -51,7 +50,7 @@ impl Write for Connection {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(self.0.get_ref().shutdown(Shutdown::Write))
+        Poll::Ready(self.0.shutdown(Shutdown::Write))
     }
 }
 

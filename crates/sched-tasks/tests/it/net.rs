@@ -290,3 +290,67 @@ fn ten_thousand_cancels_leak_nothing() {
         })
         .unwrap();
 }
+
+/// The CPU time of this process.
+fn cpu_time() -> Duration {
+    // SAFETY: the call writes the value that it is given.
+    let time = unsafe {
+        let mut time = std::mem::zeroed::<libc::timespec>();
+        assert_eq!(libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time), 0);
+        time
+    };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+#[test]
+fn connections_that_wait_use_no_cpu() {
+    let runtime = Runtime::builder().workers(2).build().unwrap();
+    let used = runtime.run(|| {
+        let pairs: Vec<_> = (0..100).map(|_| pair()).collect();
+        nursery(|n| {
+            for (client, _) in &pairs {
+                n.spawn(|| {
+                    let mut client = client;
+                    assert_eq!(client.read(&mut [0]).unwrap(), 0);
+                });
+            }
+            sched_tasks::sleep(Duration::from_millis(100)); // all of them wait by then
+            let before = cpu_time();
+            sched_tasks::sleep(Duration::from_millis(500));
+            let used = cpu_time() - before;
+            for (_, server) in &pairs {
+                server.shutdown(Shutdown::Both)?;
+            }
+            Ok(used)
+        })
+    });
+    let used = used.unwrap().unwrap();
+    // Other tests of this process may run beside it only where they share one: nextest gives each its own.
+    assert!(used < Duration::from_millis(250) || std::env::var_os("NEXTEST").is_none(), "{used:?} in half a second");
+}
+
+#[test]
+fn a_thread_hears_of_its_socket_while_every_worker_is_busy() {
+    let runtime = Runtime::builder().workers(1).build().unwrap();
+    let (over, begun) = (&std::sync::atomic::AtomicBool::new(false), &std::sync::Barrier::new(2));
+    std::thread::scope(|threads| {
+        threads.spawn(move || {
+            runtime.run(|| {
+                begun.wait();
+                while !over.load(SeqCst) {
+                    std::hint::spin_loop(); // without a checkpoint
+                }
+            })
+        });
+        begun.wait();
+        let (mut client, mut server) = pair();
+        threads.spawn(move || {
+            std::thread::sleep(Duration::from_millis(30)); // so that the other one waits
+            server.write_all(b"x").unwrap();
+        });
+        let mut got = [0];
+        client.read_exact(&mut got).unwrap();
+        over.store(true, SeqCst);
+        assert_eq!(&got, b"x");
+    });
+}

@@ -1,0 +1,14 @@
+//! An HTTP server by hyper, on one worker: our futures beside tokio on one thread. The client is another process.
+//!
+//! Bar: as many requests as tokio at 1, 64, 256 and 1,000 connections.
+
+use crate::Failure;
+use crate::measure::Plan;
+use crate::table::Row;
+use crate::workloads::serve::{Server, rows};
+
+pub const NAME: &str = "http";
+
+pub fn run(plan: &Plan) -> Result<Vec<Row>, Failure> {
+    rows(plan, NAME, true, &[Server::Futures])
+}
