@@ -4,7 +4,7 @@
 
 use std::{
     fmt,
-    future::Future,
+    future::{Future, poll_fn},
     pin::Pin,
     sync::{
         Arc,
@@ -48,7 +48,7 @@ impl<T> Receiver<T> {
     /// # Ok::<(), bursar::mpmc::SendError<&str>>(())
     /// ```
     pub fn latest(&self) -> Arc<T> {
-        strand::with(Strand::pass_by);
+        strand::with(take_turn);
         self.shared.newest().0
     }
 
@@ -62,7 +62,7 @@ impl<T> Receiver<T> {
     /// # Ok::<(), bursar::mpmc::SendError<i32>>(())
     /// ```
     pub fn has_changed(&self) -> bool {
-        strand::with(Strand::pass_by);
+        strand::with(take_turn);
         self.shared.version() > self.seen.load(Relaxed)
     }
 
@@ -75,10 +75,8 @@ impl<T> Receiver<T> {
     /// # Ok::<(), bursar::mpmc::SendError<i32>>(())
     /// ```
     pub fn mark_seen(&self) -> Arc<T> {
-        strand::with(Strand::pass_by);
-        let (newest, version) = self.shared.newest();
-        self.see(version);
-        newest
+        strand::with(take_turn);
+        self.see_newest()
     }
 
     /// Waits for a value that was not seen, and returns the newest, which is seen then. Fails if there is none and the sender is gone.
@@ -167,7 +165,7 @@ impl<T> Receiver<T> {
     /// # Ok::<(), bursar::TaskError>(())
     /// ```
     pub fn wait_for(&self, mut condition: impl FnMut(&T) -> bool) -> Result<Arc<T>, RecvError> {
-        let mut value = self.mark_seen();
+        let mut value = reading::read(&Newest(self), None).expect("there is always a newest value");
         while !condition(&value) {
             value = self.changed()?;
         }
@@ -183,7 +181,8 @@ impl<T> Receiver<T> {
     /// # Ok::<(), bursar::mpmc::SendError<i32>>(())
     /// ```
     pub async fn wait_for_async(&self, mut condition: impl FnMut(&T) -> bool) -> Result<Arc<T>, RecvError> {
-        let mut value = self.mark_seen();
+        let mut newest = Reading::new(Newest(self));
+        let mut value = poll_fn(|cx| newest.poll(cx)).await;
         while !condition(&value) {
             value = self.changed_async().await?;
         }
@@ -200,6 +199,12 @@ impl<T> Receiver<T> {
     pub fn is_closed(&self) -> bool {
         strand::with(Strand::ensure_room);
         self.shared.is_closed()
+    }
+
+    fn see_newest(&self) -> Arc<T> {
+        let (newest, version) = self.shared.newest();
+        self.see(version);
+        newest
     }
 
     /// Tasks that share a receiver may come in any order; what was seen stays seen.
@@ -246,6 +251,29 @@ impl<T> Source for Changes<'_, T> {
     }
 }
 
+/// What a receiver looks at first that waits for a condition: there is always something.
+struct Newest<'a, T>(&'a Receiver<T>);
+
+impl<T> Source for Newest<'_, T> {
+    type News = Arc<T>;
+
+    fn look(&self) -> Option<Arc<T>> {
+        Some(self.0.see_newest())
+    }
+
+    fn enlist(&self, _: WaitToken, _: u16) -> bool {
+        true
+    }
+
+    fn leave(&self) {}
+}
+
+/// At the entry of a look that is never waited for, but may be in a loop.
+fn take_turn(strand: &Strand) {
+    strand.take_turn();
+    strand.interleave();
+}
+
 /// A change to come; made by [`Receiver::changed_async`]. Polled again, it is for the next one.
 #[must_use = "a future does nothing until it is awaited"]
 pub struct ChangedFuture<'a, T>(Reading<Changes<'a, T>>);
@@ -282,7 +310,7 @@ reading::steps_of_inner!(ChangedCase);
 
 impl<T: fmt::Debug> fmt::Debug for Receiver<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Receiver").field("latest", &self.latest()).field("closed", &self.is_closed()).finish()
+        f.debug_struct("Receiver").field("latest", &self.shared.newest().0).field("closed", &self.is_closed()).finish()
     }
 }
 

@@ -238,7 +238,7 @@ impl<T> Future for ClosedFuture<'_, T> {
 
 impl<T: fmt::Debug> fmt::Debug for Sender<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sender").field("latest", &self.latest()).field("receivers", &self.receivers()).finish()
+        f.debug_struct("Sender").field("latest", &self.shared.newest().0).field("receivers", &self.receivers()).finish()
     }
 }
 

@@ -28,6 +28,18 @@ operations_take_turns! {
             assert!(rx.changed().is_err());
         }
     };
+    a_loop_of_looks_at_the_newest_value_takes_turns: |rounds| {
+        let (_tx, rx) = watch::channel(0);
+        while rounds.another() {
+            assert!(*rx.latest() == 0 && !rx.has_changed());
+        }
+    };
+    a_loop_of_conditions_that_hold_takes_turns: |rounds| {
+        let (_tx, rx) = watch::channel(0);
+        while rounds.another() {
+            assert!(rx.wait_for(|value| *value == 0).is_ok());
+        }
+    };
     a_loop_of_closed_takes_turns: |rounds| {
         let (tx, _) = watch::channel(0);
         while rounds.another() {
@@ -97,13 +109,16 @@ futures_take_turns! {
         }
     };
     a_future_that_always_finds_its_condition_takes_turns: |rounds| {
-        let (tx, rx) = watch::channel(0);
-        let none = watch::channel(0).0;
+        let (_tx, rx) = watch::channel(0);
         while rounds.another() {
             assert!(rx.wait_for_async(|value| *value == 0).await.is_ok());
-            none.closed_async().await;
         }
-        drop(tx);
+    };
+    a_future_that_always_finds_a_watch_channel_closed_takes_turns: |rounds| {
+        let (tx, _) = watch::channel(0);
+        while rounds.another() {
+            tx.closed_async().await;
+        }
     };
     a_future_that_always_gets_a_broadcast_takes_turns: |rounds| {
         let (tx, rx) = broadcast::channel(2);
