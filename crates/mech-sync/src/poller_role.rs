@@ -93,6 +93,7 @@ impl PollerRole {
         or_planted!(self.is_watched.store(false, Relaxed), "clear-after-look" => ());
         or_planted!(fence(SeqCst), "look-without-fence" => ()); // pairs with the fence in `give_up`
         let is_taken = self.holder.compare_exchange(FREE, MONITOR, AcqRel, Acquire).is_ok();
+        #[cfg(loom)]
         or_planted!((), "clear-after-look" => self.is_watched.store(false, Relaxed));
         is_taken
     }

@@ -143,7 +143,7 @@ impl Worker {
             loop {
                 stats::add(&self.counters.switches, 1);
                 #[cfg(feature = "net")]
-                if self.counters.switches.load(Relaxed) % POLL_INTERVAL == 0 {
+                if self.counters.switches.load(Relaxed).is_multiple_of(POLL_INTERVAL) {
                     crate::reactor::poll_if_due();
                 }
                 if WATCHED {
