@@ -309,7 +309,7 @@ fn connections_that_wait_use_no_cpu() {
         let pairs: Vec<_> = (0..100).map(|_| pair()).collect();
         nursery(|n| {
             for (client, _) in &pairs {
-                n.spawn(|| {
+                n.spawn(move || {
                     let mut client = client;
                     assert_eq!(client.read(&mut [0]).unwrap(), 0);
                 });
