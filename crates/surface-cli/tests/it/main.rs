@@ -5,6 +5,7 @@ mod classes;
 mod desktop;
 mod events;
 mod exec;
+mod exec_compiled;
 mod files;
 mod flow;
 mod flow_kills;
