@@ -6,6 +6,7 @@ mod desktop;
 mod events;
 mod exec;
 mod exec_compiled;
+mod exec_output;
 mod files;
 mod flow;
 mod flow_kills;
