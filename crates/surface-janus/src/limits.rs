@@ -26,6 +26,8 @@ pub const CHANNEL_CAPACITY_MAX: i64 = 1 << 20;
 pub const OPEN_NURSERIES_MAX: usize = 32;
 /// Operations that a task may do after it was cancelled, to clean up.
 pub const CLEANUP_OPS_MAX: u64 = 10_000;
+/// Bytes that are printed for one operation; a line costs as many operations as it begins of them, and one at least.
+pub const PRINTED_BYTES: u32 = 64;
 /// Instructions of the IR of a program that becomes machine code; a larger one is interpreted.
 pub const NATIVE_INSTRUCTIONS_MAX: usize = 1 << 20;
 /// Instructions of the IR of one function of such a program: compiling takes more than in proportion to it.

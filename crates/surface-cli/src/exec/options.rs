@@ -51,8 +51,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "PROFILE", value_parser = profile)]
     pub(super) profile: Option<Profile>,
 
-    /// Operations it may do: iterations, calls, prints, spawns, operations of channels
-    #[arg(long, value_name = "N")]
+    /// Operations it may do: iterations, calls, prints (one for each 64 bytes), spawns, operations of channels; 1 at least
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) ops: Option<u64>,
 
     /// Memory for its channels, as `64KB` or `1MiB`; a number is bytes [default: 64MiB]
