@@ -6,8 +6,12 @@
 pub const SOURCE_BYTES_MAX: usize = 4 << 20;
 /// Bytes of a module of QTJIR as text.
 pub const IR_BYTES_MAX: usize = 64 << 20;
+/// Letters of a name: messages repeat names.
+pub const NAME_BYTES_MAX: usize = 255;
 /// How deep blocks nest. The parser, the checker and the lowering recurse along this.
 pub const NESTING_MAX: usize = 64;
+/// How many `else if` follow one `if`. They nest in each other behind the parser.
+pub const ELSE_IF_MAX: usize = 64;
 /// How high the tree of an expression is: operators, parentheses, arguments.
 pub const EXPRESSION_HEIGHT_MAX: usize = 128;
 /// Functions of a program.

@@ -19,6 +19,9 @@ use crate::native::{self, Making, Native, NativeEngine};
 use crate::task::{Argument, Code, Engine, Execute, Fault, Host, Run, Spent, run_task};
 use crate::{lower, passes, syntax};
 
+/// Some editors begin a file with it; it is no part of the text.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
 /// How a program is compiled.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -181,6 +184,7 @@ impl Program {
             let message = format!("has more than {SOURCE_BYTES_MAX} bytes, the limit");
             return Err(Problems::of_file(&options.name, message, "divide the program into several"));
         }
+        let source = source.strip_prefix(BYTE_ORDER_MARK).unwrap_or(source);
         let mut report = Report::default();
         let file = syntax::parse(source, &mut report);
         // Half a tree has problems of its own, which are none.
