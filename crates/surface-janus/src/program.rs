@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use sched_tasks::{Nursery, NurseryOptions, Task, TaskError, nursery_with};
+use surface_text::units::clip;
 use surface_text::{Problems, Report, source};
 
 use crate::check::{self, Profile};
@@ -459,10 +460,11 @@ impl fmt::Display for CallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             CallError::NoFunction { name, near: Some(near) } => {
-                write!(f, "the program has no function `{name}`; {near}")
+                write!(f, "the program has no function `{}`; {near}", clip(name))
             }
             CallError::NoFunction { name, near: None } => {
-                write!(f, "the program has no function `{name}`; write `func {name}() do … end`")
+                let kind = if name == "main" { "func" } else { "async func" };
+                write!(f, "the program has no function `{0}`; write `{kind} {0}() do … end`", clip(name))
             }
             CallError::NotATask { name } => {
                 write!(

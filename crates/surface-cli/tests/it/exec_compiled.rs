@@ -8,6 +8,7 @@ use rustix::process::Signal;
 use test_support::until;
 
 use crate::run_site::{Site, assert_code};
+use crate::text;
 
 /// A program whose machine code takes far longer than its limits.
 fn large() -> Site {
@@ -68,4 +69,23 @@ fn virtual_time_does_not_begin_anew() {
     assert_code(&output, 0);
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(json["nanos"].as_u64().unwrap() >= 18_446_744_073_709_000_000, "{json}");
+}
+
+#[test]
+fn a_seed_that_is_explored_ends_with_the_code_of_its_replay() {
+    let site = Site::new("");
+    fs::write(
+        site.path("x.jan"),
+        "func main(code: i64) -> i64 do\n    select do timeout 5000 do end end\n    return code\nend\n",
+    )
+    .unwrap();
+    for (options, code) in [("--arg 0 --timeout 1s", 124), ("--arg 7", 7)] {
+        let output = site.bursar(&format!("exec x.jan --explore 0..3 {options}"));
+        assert_code(&output, code);
+        let said = text(&output.stderr);
+        let replay = said.lines().find_map(|line| line.strip_prefix("replay: bursar ")).expect(&said);
+        assert_code(&site.bursar(replay), code);
+    }
+    // Each seed has all of it.
+    assert_code(&site.bursar("exec x.jan --explore 0..3 --arg 0 --timeout 6s"), 0);
 }
