@@ -42,6 +42,7 @@ pub use launch::{End, How, Launch, Report, Stdin, Streams};
 pub use limits::{Limits, OverRam};
 pub use log::LimitedLog;
 pub use pool::{Handle, KeeperProgram, Keepers, Listener, Recovered, Snapshot, Survivor};
+pub use raw::stream_was_closed;
 
 /// The variable by which a keeper's processes are known if it is killed; its value is the keeper's name.
 pub const MARK: &str = "BURSAR_KEEPER";

@@ -102,7 +102,10 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|word| word == "keep") {
         mech_process::keeper::main();
     }
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(said) => return unparsed(&said),
+    };
     if cli.no_color || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()) {
         console::set_colors_enabled(false);
         console::set_colors_enabled_stderr(false);
@@ -111,10 +114,26 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(failure) => {
             if failure.is_drawn {
-                let _ = write!(std::io::stderr(), "{failure}");
+                let _ = write!(out::stderr().lock(), "{failure}");
             } else {
                 say!("bursar: {failure}");
             }
+            failure.exit.into()
+        }
+    }
+}
+
+/// What clap says instead of a command: a help, the version, or what is wrong with the words. A help that cannot be written is no success.
+fn unparsed(said: &clap::Error) -> ExitCode {
+    if said.use_stderr() {
+        said.exit();
+    }
+    let text = said.render();
+    let text = if console::colors_enabled() { text.ansi().to_string() } else { text.to_string() };
+    match out::print(&text) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            say!("bursar: {failure}");
             failure.exit.into()
         }
     }

@@ -13,9 +13,10 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use bursar::janus::{CallError, Options, Problems, Program, Value, ir, limits};
+use bursar::janus::{CallError, Options, Problems, Profile, Program, Value, ir, limits};
 use surface_text::Span;
 use surface_text::fields::Values;
+use surface_text::units::clip;
 
 use crate::action::{Action, Janus};
 use crate::flatten::Flat;
@@ -67,9 +68,20 @@ fn load(path: &Path, name: &Path) -> Result<Program, Unusable> {
 
 /// The function is there, and takes what it is given.
 fn fits(program: &Program, janus: &Janus, id: &str, at: &Span, values: &mut Values<'_>) {
+    if program.profile() == Profile::Sovereign && program.needs_spawn() {
+        let file = janus.file.display();
+        let message = format!(
+            "node `{id}` runs {file}, which is of profile `sovereign` and needs to start tasks; a flow grants that to none"
+        );
+        return values.report.add(
+            at,
+            message,
+            "write `{.profile: service.}` in the program; `spawns` of the node limits its tasks",
+        );
+    }
     let Some((parameters, _)) = janus.signature() else {
         if let Err(error) = program.accepts(&janus.function, &[]) {
-            let message = format!("node `{id}` calls `{}` of {}: {error}", janus.function, janus.file.display());
+            let message = format!("node `{id}` calls `{}` of {}: {error}", clip(&janus.function), janus.file.display());
             values.report.add(at, message, "name a function of the program with `function`");
         }
         return;

@@ -9,6 +9,7 @@ use sched_tasks::{Budget, NurseryOptions, Reason};
 use surface_text::Report;
 
 use crate::generate::{self, Kind};
+use crate::limits::PRINTED_BYTES;
 use crate::syntax::ast::{Binary, Block, Expr, ExprKind, File, Pattern, StatementKind, Unary};
 use crate::syntax::parse;
 use crate::{Engine, FaultKind, Host, Options, Program, Value};
@@ -138,8 +139,11 @@ impl Evaluator<'_> {
                         },
                     });
                 }
-                self.pay()?;
-                self.lines.push((words.join(" "), self.ops));
+                let line = words.join(" ");
+                for _ in 0..line.len().div_ceil(PRINTED_BYTES as usize).max(1) {
+                    self.pay()?;
+                }
+                self.lines.push((line, self.ops));
             }
             StatementKind::Expr(Expr { kind: ExprKind::Call(name, arguments), .. }) => {
                 let arguments = arguments.iter().map(|argument| self.expression(argument, scopes));

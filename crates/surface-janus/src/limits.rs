@@ -6,8 +6,12 @@
 pub const SOURCE_BYTES_MAX: usize = 4 << 20;
 /// Bytes of a module of QTJIR as text.
 pub const IR_BYTES_MAX: usize = 64 << 20;
+/// Letters of a name: messages repeat names.
+pub const NAME_BYTES_MAX: usize = 255;
 /// How deep blocks nest. The parser, the checker and the lowering recurse along this.
 pub const NESTING_MAX: usize = 64;
+/// How many `else if` follow one `if`. They nest in each other behind the parser.
+pub const ELSE_IF_MAX: usize = 64;
 /// How high the tree of an expression is: operators, parentheses, arguments.
 pub const EXPRESSION_HEIGHT_MAX: usize = 128;
 /// Functions of a program.
@@ -26,6 +30,8 @@ pub const CHANNEL_CAPACITY_MAX: i64 = 1 << 20;
 pub const OPEN_NURSERIES_MAX: usize = 32;
 /// Operations that a task may do after it was cancelled, to clean up.
 pub const CLEANUP_OPS_MAX: u64 = 10_000;
+/// Bytes that are printed for one operation; a line costs as many operations as it begins of them, and one at least.
+pub const PRINTED_BYTES: u32 = 64;
 /// Instructions of the IR of a program that becomes machine code; a larger one is interpreted.
 pub const NATIVE_INSTRUCTIONS_MAX: usize = 1 << 20;
 /// Instructions of the IR of one function of such a program: compiling takes more than in proportion to it.

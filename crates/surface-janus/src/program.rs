@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use sched_tasks::{Nursery, NurseryOptions, Task, TaskError, nursery_with};
+use surface_text::units::clip;
 use surface_text::{Problems, Report, source};
 
 use crate::check::{self, Profile};
@@ -15,9 +16,12 @@ use crate::interp::Interpreter;
 use crate::ir::{self, Module, Refused, Tenancy, Type, Verified};
 use crate::limits::SOURCE_BYTES_MAX;
 #[cfg(feature = "native")]
-use crate::native::{self, Native, NativeEngine};
+use crate::native::{self, Making, Native, NativeEngine};
 use crate::task::{Argument, Code, Engine, Execute, Fault, Host, Run, Spent, run_task};
 use crate::{lower, passes, syntax};
+
+/// Some editors begin a file with it; it is no part of the text.
+const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// How a program is compiled.
 #[derive(Clone, Debug)]
@@ -108,19 +112,26 @@ impl fmt::Display for Value {
 /// ```
 #[derive(Clone)]
 pub struct Program {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     profile: Profile,
     needs_spawn: bool,
 }
 
 /// What clones of a program share.
-struct Shared {
+pub(crate) struct Shared {
     code: Arc<Code>,
     #[cfg(feature = "native")]
     settings: native::Settings,
-    /// Made when the program first runs; none if it is interpreted.
+    /// Made when the program first runs.
     #[cfg(feature = "native")]
-    native: std::sync::OnceLock<Option<Arc<Native>>>,
+    pub(crate) native: Arc<Making>,
+}
+
+#[cfg(feature = "native")]
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.native.give_up();
+    }
 }
 
 impl fmt::Debug for Program {
@@ -174,6 +185,7 @@ impl Program {
             let message = format!("has more than {SOURCE_BYTES_MAX} bytes, the limit");
             return Err(Problems::of_file(&options.name, message, "divide the program into several"));
         }
+        let source = source.strip_prefix(BYTE_ORDER_MARK).unwrap_or(source);
         let mut report = Report::default();
         let file = syntax::parse(source, &mut report);
         // Half a tree has problems of its own, which are none.
@@ -209,7 +221,7 @@ impl Program {
             #[cfg(feature = "native")]
             settings: native::Settings { is_unchecked: !options.checks, planted: None },
             #[cfg(feature = "native")]
-            native: std::sync::OnceLock::new(),
+            native: Arc::default(),
         };
         Self { shared: Arc::new(shared), profile, needs_spawn }
     }
@@ -218,11 +230,13 @@ impl Program {
     #[cfg(all(test, feature = "native"))]
     pub(crate) fn planted(self, planted: Option<native::Bug>) -> Self {
         let settings = native::Settings { planted, ..self.shared.settings };
-        let shared = Shared { code: self.shared.code.clone(), settings, native: std::sync::OnceLock::new() };
+        let shared = Shared { code: self.shared.code.clone(), settings, native: Arc::default() };
         Self { shared: Arc::new(shared), ..self }
     }
 
     /// Makes machine code of it now, and not when it first runs. Returns what runs it on a [`Host`] that says nothing else.
+    ///
+    /// A caller that is cancelled does not wait for it, here and in [`spawn`](Self::spawn): a program of many thousand functions takes seconds.
     pub fn prepare(&self) -> Engine {
         #[cfg(feature = "native")]
         if self.native().is_some() {
@@ -240,8 +254,8 @@ impl Program {
     }
 
     #[cfg(feature = "native")]
-    pub(crate) fn native(&self) -> Option<&Arc<Native>> {
-        self.shared.native.get_or_init(|| Native::compile(&self.shared.code, self.shared.settings)).as_ref()
+    pub(crate) fn native(&self) -> Option<Arc<Native>> {
+        self.shared.native.wait(&self.shared.code, self.shared.settings)
     }
 
     /// What runs it on a host.
@@ -252,7 +266,7 @@ impl Program {
 
     #[cfg(feature = "native")]
     fn native_engine(&self, host: &Host) -> Option<Arc<dyn Execute>> {
-        let native = self.native()?.clone();
+        let native = self.native()?;
         Some(Arc::new(NativeEngine::new(native, host.stack_limit())))
     }
 
@@ -446,10 +460,11 @@ impl fmt::Display for CallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             CallError::NoFunction { name, near: Some(near) } => {
-                write!(f, "the program has no function `{name}`; {near}")
+                write!(f, "the program has no function `{}`; {near}", clip(name))
             }
             CallError::NoFunction { name, near: None } => {
-                write!(f, "the program has no function `{name}`; write `func {name}() do … end`")
+                let kind = if name == "main" { "func" } else { "async func" };
+                write!(f, "the program has no function `{0}`; write `{kind} {0}() do … end`", clip(name))
             }
             CallError::NotATask { name } => {
                 write!(

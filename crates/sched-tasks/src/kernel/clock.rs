@@ -126,9 +126,10 @@ impl Clock {
         drop(alarms);
     }
 
-    /// Lets a little time pass.
+    /// Lets a little time pass. After 584 years time stands still: what is due later is due then.
     pub(crate) fn pass(&self, time: Duration) {
-        self.virtual_time().nanos.fetch_add(time.as_nanos() as u64, Relaxed);
+        let passed = |now: u64| Some(now.saturating_add(nanos(time)));
+        _ = self.virtual_time().nanos.fetch_update(Relaxed, Relaxed, passed);
     }
 
     /// Has the earliest alarm go off, if it is due; time may be moved on for it. Says when that was, since the beginning of the run.

@@ -569,3 +569,18 @@ fn a_recursion_gets_equally_deep_in_every_run_of_a_seed() {
     });
     assert!(depths.iter().all(|run| *run == depths[0]), "{depths:?}");
 }
+
+#[test]
+fn virtual_time_does_not_begin_anew_when_no_more_of_it_fits() {
+    let runtime = Runtime::builder().workers(2).seeded(1).build().unwrap();
+    let times = runtime.run(|| {
+        let begun = now();
+        [18_446_744_073_709, 1_000, u64::MAX, 0].map(|millis| {
+            sleep(Duration::from_millis(millis));
+            now() - begun
+        })
+    });
+    let times = times.unwrap();
+    assert!(times[0] >= Duration::from_millis(18_446_744_073_709), "{times:?}");
+    assert!(times.is_sorted(), "{times:?}");
+}

@@ -10,6 +10,7 @@ use std::time::Duration;
 use bursar::flow::{EdgeStats, NodeStats, Stats};
 use sched_jobs::State;
 use serde::{Deserialize, Serialize};
+use surface_text::amounts::counted;
 
 /// A run, as in `ps`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -177,6 +178,15 @@ pub(crate) fn losses(nodes: &[NodeStats]) -> Option<String> {
         });
     }
     (!said.is_empty()).then(|| said.join(", "))
+}
+
+/// The first node that failed at all messages it got, and kept none as a dead letter: what it is there for did not happen, whatever its policy says about single messages.
+pub(crate) fn failed_at_all(nodes: &[NodeStats]) -> Option<String> {
+    let failed = nodes.iter().find(|node| node.failed > 0 && node.messages == 0 && node.emitted == 0)?;
+    let (id, all) = (surface_text::clean(&failed.id), counted(failed.failed as usize, "message"));
+    Some(format!(
+        "`{id}` failed at every message it got ({all}); correct it, or keep them with `on_error = \"dead-letter\"`"
+    ))
 }
 
 impl NodeLine {

@@ -3,7 +3,7 @@
 //! Room: driver.
 //!
 //! # Invariant
-//! The seed that is named fails again when it is run alone with the command that is printed.
+//! The seed that is named fails again, with the same exit code, when it is run alone with the command that is printed.
 //!
 //! # Why it holds
 //! Runs have nothing in common but the runtime, and a seed that is set again begins it anew.
@@ -46,7 +46,7 @@ pub(super) fn explore(options: &Options, source: &Source, seeds: Range<u64>) -> 
             say!("{}", report::spent(options, &ended));
             say!("seed {seed} fails, after {} that did not", counted(runs - 1, "seed"));
             say!("replay: {}", replay::command(options, seed));
-            return Ok(Exit::Failed as u8);
+            return Ok(ended.code());
         }
     }
     listener.close();

@@ -27,11 +27,11 @@ use crate::exit::{Exit, Failure};
 use crate::out::{json, print};
 use crate::view::text::clean;
 use options::Emit;
-use source::Source;
+use source::{Asker, Source};
 
 /// `bursar exec`. Returns the exit code, which may be that of the program.
 pub(crate) fn exec(options: &Options) -> Result<u8, Failure> {
-    let source = match Source::load(options) {
+    let source = match Source::load(options, Asker::CommandLine) {
         Ok(source) => source,
         Err(source::Unusable::Invalid(problems)) if options.json => {
             return json(&report::problems_json(&problems)).map(|()| Exit::BadFile as u8);
@@ -54,7 +54,7 @@ pub(crate) fn exec(options: &Options) -> Result<u8, Failure> {
     if options.check {
         return report::checked(options, &source).map(|()| Exit::Success as u8);
     }
-    source.callable(options)?;
+    source.callable(options, Asker::CommandLine)?;
     if let Some(seeds) = &options.explore {
         return explore::explore(options, &source, seeds.clone());
     }
@@ -76,17 +76,21 @@ struct Alone {
     options: Options,
 }
 
-/// Whether `bursar exec` with these options would run the program in this file.
-pub(crate) fn valid(file: &Path, options: &[String]) -> Result<(), Failure> {
+/// Whether `bursar exec` with these options would run the program in this file, for a job of this name.
+pub(crate) fn valid(job: &str, file: &Path, options: &[String]) -> Result<(), Failure> {
     let words = options.iter().map(OsString::from).chain(["--".into(), file.into()]);
-    let named = |failure: &dyn std::fmt::Display| Failure::new(Exit::BadFile, format!("{}: {failure}", file.display()));
+    let named = |failure: &dyn std::fmt::Display| {
+        Failure::new(Exit::BadFile, format!("job `{job}`: {}: {failure}", file.display()))
+    };
     let Alone { options } = Alone::try_parse_from(words).map_err(|error| {
         // Its first line says what is wrong; the others show the usage of a command that was not typed.
         let text = error.to_string();
-        named(&text.lines().next().unwrap_or_default().trim_start_matches("error: "))
+        let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+        named(&first.replace("'--arg <VALUE>'", "`args`"))
     })?;
-    match Source::load(&options) {
-        Ok(source) => source.callable(&options).map_err(|failure| Failure { exit: Exit::BadFile, ..failure }),
+    let asker = Asker::Job(job);
+    match Source::load(&options, asker) {
+        Ok(source) => source.callable(&options, asker).map_err(|failure| Failure { exit: Exit::BadFile, ..failure }),
         Err(source::Unusable::Invalid(problems)) => Err(crate::problems::invalid(&problems)),
         Err(source::Unusable::Unread(failure)) => Err(named(&failure)),
     }

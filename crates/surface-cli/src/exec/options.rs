@@ -34,7 +34,7 @@ Exit codes:
   3    the program does not compile; its problems are shown
   124  the time limit was reached
   130  interrupted by Ctrl-C; 143 by SIGTERM, 129 by SIGHUP; 141 if its output was not read to the end
-  A number from 0 to 255 that `main` returns is the exit code.";
+  A number from 0 to 255 that `main` returns is the exit code. With --explore it is that of the seed that fails.";
 
 /// Run a Janus program under a budget, and print what it spent
 #[derive(Debug, Clone, Args)]
@@ -51,8 +51,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "PROFILE", value_parser = profile)]
     pub(super) profile: Option<Profile>,
 
-    /// Operations it may do: iterations, calls, prints, spawns, operations of channels
-    #[arg(long, value_name = "N")]
+    /// Operations it may do: iterations, calls, prints (one for each 64 bytes), spawns, operations of channels; 1 at least
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) ops: Option<u64>,
 
     /// Memory for its channels, as `64KB` or `1MiB`; a number is bytes [default: 64MiB]
@@ -75,7 +75,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(super) stack: Option<u64>,
 
-    /// Time limit, as `90s` or `250ms`
+    /// Time limit, as `90s` or `250ms`; with a seed it is one of virtual time, and each seed of --explore has it anew
     #[arg(long, value_name = "TIME", value_parser = time_ms)]
     pub(super) timeout: Option<u64>,
 

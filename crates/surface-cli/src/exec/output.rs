@@ -8,6 +8,8 @@
 use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
 
+use crate::out::{stderr, stdout};
+
 /// Where the lines of a program go.
 pub(super) struct Output {
     to_stderr: bool,
@@ -31,8 +33,8 @@ impl Output {
         let mut line = if self.is_cleaned { surface_text::clean_lines(text).into_owned() } else { text.to_owned() };
         line.push('\n');
         let written = match self.to_stderr {
-            true => std::io::stderr().lock().write_all(line.as_bytes()),
-            false => std::io::stdout().lock().write_all(line.as_bytes()),
+            true => stderr().lock().write_all(line.as_bytes()),
+            false => stdout().lock().write_all(line.as_bytes()),
         };
         *failure = written.err();
         failure.is_none()

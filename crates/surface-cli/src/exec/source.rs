@@ -24,6 +24,24 @@ pub(super) struct Source {
     text: String,
 }
 
+/// Who asks for a program: the way out is an option, or a field of the job.
+#[derive(Clone, Copy)]
+pub(crate) enum Asker<'a> {
+    CommandLine,
+    /// The name of the job.
+    Job(&'a str),
+}
+
+impl Asker<'_> {
+    /// What a message begins with.
+    fn prefix(self) -> String {
+        match self {
+            Asker::CommandLine => String::new(),
+            Asker::Job(job) => format!("job `{job}`: "),
+        }
+    }
+}
+
 /// Why there is no program.
 pub(super) enum Unusable {
     /// Everything that is wrong with the text.
@@ -40,12 +58,12 @@ impl From<Problems> for Unusable {
 
 impl Source {
     /// Reads and compiles.
-    pub(super) fn load(options: &Options) -> Result<Source, Unusable> {
+    pub(super) fn load(options: &Options, asker: Asker<'_>) -> Result<Source, Unusable> {
         let is_ir = options.file.extension().is_some_and(|ending| ending == "qtjir");
         let most = if is_ir { limits::IR_BYTES_MAX } else { limits::SOURCE_BYTES_MAX };
         let name = name(options);
         let bytes =
-            if options.is_stdin() { stdin(most).map_err(Unusable::Unread)? } else { file(&options.file, most)? };
+            if options.is_stdin() { stdin(most).map_err(Unusable::Unread)? } else { file(&options.file, most, asker)? };
         if is_ir {
             return Self::of_ir(options, name, &bytes);
         }
@@ -71,27 +89,32 @@ impl Source {
     }
 
     /// Whether `main` can be called as it is asked for.
-    pub(super) fn callable(&self, options: &Options) -> Result<(), Failure> {
-        let name = name(options);
+    pub(super) fn callable(&self, options: &Options, asker: Asker<'_>) -> Result<(), Failure> {
+        let (prefix, name) = (asker.prefix(), name(options));
+        let (tasks, arguments) = match asker {
+            Asker::CommandLine => ("`--tasks N`", "write `--arg VALUE` for each"),
+            Asker::Job(_) => ("`tasks = N` in the job", "write them as `args = […]` in the job"),
+        };
         if self.program.profile() == Profile::Sovereign && self.program.needs_spawn() && options.tasks.is_none() {
             return Err(Failure::broken(format!(
-                "{name} is of profile `sovereign` and needs to start tasks; grant it with `--tasks N`, so many at a time"
+                "{prefix}{name} is of profile `sovereign` and needs to start tasks; grant it with {tasks}, so many at a time"
             )));
         }
         let Err(error) = self.program.accepts("main", &options.args) else { return Ok(()) };
         Err(match error {
             CallError::NoFunction { .. } => {
-                Failure::new(Exit::BadFile, format!("{name} has no function `main`; write `func main() do … end`"))
+                let message = format!("{prefix}{name} has no function `main`; write `func main() do … end`");
+                Failure::new(Exit::BadFile, message)
             }
             CallError::Arguments { wanted, .. } => {
                 let given: Vec<_> = options.args.iter().map(Value::to_string).collect();
                 let given = if given.is_empty() { "none".to_owned() } else { given.join(", ") };
                 let wanted = if wanted.is_empty() { "none".to_owned() } else { wanted };
                 Failure::usage(format!(
-                    "`main` of {name} takes arguments: {wanted}; given: {given}; write `--arg VALUE` for each"
+                    "{prefix}`main` of {name} takes arguments: {wanted}; given: {given}; {arguments}"
                 ))
             }
-            other => Failure::new(Exit::BadFile, format!("{name}: {other}")),
+            other => Failure::new(Exit::BadFile, format!("{prefix}{name}: {other}")),
         })
     }
 
@@ -103,9 +126,12 @@ impl Source {
     }
 }
 
-fn file(path: &Path, most: usize) -> Result<Vec<u8>, Problems> {
-    let help = "name a file with a Janus program, such as hello.jan; `-` for standard input";
-    surface_text::source::read(path, most, help).map(|(bytes, _)| bytes)
+fn file(path: &Path, most: usize, asker: Asker<'_>) -> Result<Vec<u8>, Problems> {
+    let help = match asker {
+        Asker::CommandLine => "name a file with a Janus program, such as hello.jan; `-` for standard input".to_owned(),
+        Asker::Job(job) => format!("name a Janus program in `exec` of job `{job}`, relative to the job file"),
+    };
+    surface_text::source::read(path, most, &help).map(|(bytes, _)| bytes)
 }
 
 /// One byte more than the limit, so that a longer text is refused.

@@ -37,7 +37,10 @@ impl Stop {
             if !stop.signal.note(signal) {
                 std::process::exit(signals::code(signal).into());
             }
-            say!("cancelling the program; Ctrl-C again kills it");
+            say!(
+                "cancelling the program; {} kills it",
+                if signal == SIGINT { "Ctrl-C again" } else { "a second signal" }
+            );
             stop.cancel();
             true
         });

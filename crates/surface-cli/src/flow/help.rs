@@ -43,12 +43,13 @@ had ended; `left behind` on an edge when the flow was stopped. `--json` has them
 edge, are counted separately.
 `failed`: a node failed at the message and gave up, or made it a dead letter, which is another message. `lost`: a node took the message and could not finish it: a program \
 failed before it read it and is not restarted (`restart`), a `delay`, a program or a connection still held it when the flow was stopped, or it could not \
-be written. `not wanted`: a program that ended successfully had not read it, as with `head`. If a message is lost, the exit code is not 0. What a \
+be written. `not wanted`: a program that ended successfully had not read it, as with `head`. If a message is lost, the exit code is not 0. Messages that failed and \
+were skipped, as `on_error` says, do not change the exit code, unless a node failed at every message it got and made no dead letters. What a \
 program has read into its own memory before it fails counts as delivered.
 
 Exit codes:
-  0    all sources ended, or the flow was asked to stop, and everything was delivered
-  1    a node failed for good, messages were lost, or the drain timeout expired
+  0    all sources ended, or the flow was asked to stop, and everything was delivered, but for what policies of the file leave out: `on_error`, full edges
+  1    a node failed for good, or at every message it got; messages were lost, or the drain timeout expired
   3    the flow file is not valid; its problems are shown
   130  interrupted by Ctrl-C, or stopped at once; 143 by SIGTERM, 129 by SIGHUP";
 

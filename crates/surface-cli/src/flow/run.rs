@@ -148,6 +148,9 @@ fn how_it_ended(stop_state: &StopState, result: Result<FlowEnded, FlowError>, st
         Ok(ended) => match by_signal {
             Some(code) => (Ended::Interrupted, code),
             None if let Some(losses) = control::losses(&ended.stats.nodes) => (Ended::Lost(losses), Exit::Failed as u8),
+            None if let Some(node) = control::failed_at_all(&ended.stats.nodes) => {
+                (Ended::Lost(node), Exit::Failed as u8)
+            }
             None if stopper.is_some() || stop_state.is_drained() => (Ended::Stopped(stopper), Exit::Success as u8),
             None => (Ended::Done, Exit::Success as u8),
         },

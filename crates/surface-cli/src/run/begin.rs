@@ -164,9 +164,10 @@ pub(crate) fn check_flows(plan: &Plan) -> Result<(), Failure> {
 pub(crate) fn check_programs(plan: &Plan) -> Result<(), Failure> {
     let made: HashSet<PathBuf> = plan.jobs.iter().flat_map(|job| job.output_paths(&plan.base)).collect();
     let mut seen = HashSet::new();
-    for (file, options) in plan.jobs.iter().filter_map(|job| job.exec_path(&plan.base)) {
+    for job in &plan.jobs {
+        let Some((file, options)) = job.exec_path(&plan.base) else { continue };
         if !made.contains(&file) && seen.insert((file.clone(), options)) {
-            crate::exec::valid(&file, options)?;
+            crate::exec::valid(&clean(&job.name), &file, options)?;
         }
     }
     Ok(())

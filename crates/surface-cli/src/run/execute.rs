@@ -12,7 +12,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -30,7 +29,7 @@ use super::record::{Recorder, Track};
 use super::signal_handler::{self, Notice, SignalHandler, StopState};
 use super::{cards, follow, share, submit};
 use crate::exit::{Exit, Failure, say};
-use crate::out::now_ms;
+use crate::out::{now_ms, stderr, stdout};
 use crate::runs::{keepers_dir, log_bytes_max, unrecorded};
 use crate::signals;
 use crate::view::run::{Ended, RunInfo};
@@ -118,8 +117,8 @@ pub(crate) fn execute(mut setup: RunSetup) -> Result<u8, Failure> {
         let most = log_bytes_max(&plan.jobs[0]).unwrap_or(u64::MAX);
         let notices = notices.clone();
         let closed = move || drop(notices.send(Notice::OutputClosed)); // fails only after the end of the run
-        let started = follow::follow(&log, most, io::stdout(), closed)
-            .and_then(|out| Ok([out, follow::follow(&err, most, io::stderr(), || ())?]));
+        let started = follow::follow(&log, most, stdout(), closed)
+            .and_then(|out| Ok([out, follow::follow(&err, most, stderr(), || ())?]));
         Some((log, started.map_err(cannot("read the log"))?))
     } else {
         None

@@ -20,6 +20,7 @@ use super::paint::Screen;
 use super::text::clean;
 use crate::control::event::{Event, Subject};
 use crate::exit::say;
+use crate::out::{Blocking, stdout};
 
 /// Lines that may wait to be printed above the live area.
 const LINES_MAX: usize = 4096;
@@ -130,7 +131,7 @@ impl Printer {
                 self.emit(Event { text: Some(line), ..Event::new(self.began.elapsed(), "printed") })
             }),
             Mode::Plain | Mode::Quiet => {
-                let mut out = io::stdout().lock();
+                let mut out = stdout().lock();
                 out.write_all(text.as_bytes())?;
                 out.flush()
             }
@@ -174,7 +175,7 @@ impl Printer {
         if let Some(error) = &*cut {
             return Err(same(error));
         }
-        let mut out = io::stdout().lock();
+        let mut out = stdout().lock();
         writeln!(out, "{line}").and_then(|()| out.flush()).inspect_err(|error| *cut = Some(same(error)))
     }
 
@@ -206,13 +207,17 @@ impl Printer {
     }
 
     /// Prints the lines that wait, and draws a frame below, for the given width and height.
-    pub(super) fn draw(&self, screen: &mut Screen<io::Stdout>, frame: impl FnOnce(Shown, usize, usize) -> Vec<String>) {
+    pub(super) fn draw(
+        &self,
+        screen: &mut Screen<Blocking<io::Stdout>>,
+        frame: impl FnOnce(Shown, usize, usize) -> Vec<String>,
+    ) {
         let (height, columns) = console::Term::stdout().size();
         let (width, height) = (columns.saturating_sub(1).max(20).into(), height.saturating_sub(1).max(2).into());
         let (above, shown) = {
             let mut state = self.shared.lock();
             if std::mem::take(&mut state.shown.is_moved) {
-                *screen = Screen::new(io::stdout());
+                *screen = Screen::new(stdout());
             }
             (std::mem::take(&mut state.above), state.shown.clone())
         };

@@ -236,6 +236,7 @@ fn arguments_that_main_does_not_take_are_refused_before_it_runs() {
         ("--profile strict", "none of core, service, cluster, sovereign"),
         ("--timeout 0", "a time limit cannot be 0"),
         ("--tasks 0", "0 is not in 1.."),
+        ("--ops 0", "0 is not in 1.."),
         ("--explore 5", "there is no `..` in it"),
         ("--explore 5..5", "its end is not after its beginning"),
         ("--emit asm", "qtjir"),
@@ -354,14 +355,18 @@ end
 
 #[test]
 fn ctrl_c_cancels_a_program_which_runs_what_it_deferred() {
-    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+    for (signal, code, again) in [
+        (Signal::INT, 130, "cancelling the program; Ctrl-C again kills it\n"),
+        (Signal::TERM, 143, "cancelling the program; a second signal kills it\n"),
+        (Signal::HUP, 129, "cancelling the program; a second signal kills it\n"),
+    ] {
         let site = site(WAITS);
         let run = site.start("exec x.jan");
         run.until_it_says("up");
         run.signal(signal);
         let (ended, said) = run.wait();
         assert_eq!(ended, Some(code), "{said}");
-        assert!(said.contains("deferred\n") && said.contains("Ctrl-C again kills it"), "{said}");
+        assert!(said.contains("deferred\n") && said.contains(again), "{said}");
         assert!(said.contains("x.jan: cancelled\n") && said.contains("spent: ops 3"), "{said}");
     }
 }

@@ -5,6 +5,8 @@ mod classes;
 mod desktop;
 mod events;
 mod exec;
+mod exec_compiled;
+mod exec_output;
 mod files;
 mod flow;
 mod flow_kills;

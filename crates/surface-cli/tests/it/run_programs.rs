@@ -66,21 +66,37 @@ fn a_program_that_is_cancelled_as_a_job_runs_what_it_deferred() {
 fn a_program_that_is_wrong_or_takes_other_arguments_is_refused_before_any_job_runs() {
     for (job, program, part) in [
         ("", "func main() do\n    prnt(1)\nend\n", "step.jan:2:5"),
-        ("", "func main(n: i64) do\n    print(n)\nend\n", "takes arguments: i64; given: none"),
-        ("args = ['x']", "func main(n: i64) do\n    print(n)\nend\n", "it is neither a number from"),
+        (
+            "",
+            "func main(n: i64) do\n    print(n)\nend\n",
+            "takes arguments: i64; given: none; write them as `args = […]` in the job",
+        ),
+        (
+            "args = ['x']",
+            "func main(n: i64) do\n    print(n)\nend\n",
+            "invalid value 'x' for `args`: it is neither a number from",
+        ),
         ("", "func helper() do end\n", "has no function `main`"),
-        ("", "{.profile: sovereign, needs: spawn.}\nfunc main() do end\n", "grant it with `--tasks N`"),
+        ("", "{.profile: sovereign, needs: spawn.}\nfunc main() do end\n", "grant it with `tasks = N` in the job"),
     ] {
         let site = site(&format!("{job}\n[job.other]\nrun = 'echo ran > ran'"), program);
         for command in ["check jobs.toml", "run jobs.toml"] {
             let output = site.bursar(command);
             assert_code(&output, 3);
-            assert!(text(&output.stderr).contains(part), "{command}: {}", text(&output.stderr));
+            let said = text(&output.stderr);
+            assert!(said.contains(part), "{command}: {said}");
+            assert!(said.contains("job `step`: ") || part.starts_with("step.jan"), "{command}: {said}");
         }
         assert!(!site.path("ran").exists());
     }
     let site = site("", "func main() do end\n");
     assert_code(&site.bursar("check jobs.toml"), 0);
     fs::remove_file(site.path("step.jan")).unwrap();
-    assert_code(&site.bursar("check jobs.toml"), 3);
+    let output = site.bursar("check jobs.toml");
+    assert_code(&output, 3);
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("name a Janus program in `exec` of job `step`") && !said.contains("standard input"),
+        "{said}"
+    );
 }

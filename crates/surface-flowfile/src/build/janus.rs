@@ -62,6 +62,7 @@ impl Call {
         let arguments = self.arguments(message)?;
         // A host of its own, with nothing spent.
         let host = self.host.clone().memory_bytes(MEMORY_BYTES);
+        program.prepare(); // the first message does not pay for it with its time
         let options = NurseryOptions::new().task_budget(*budget).timeout(Duration::from_millis(*timeout_ms));
         nursery_with(options, |n| program.spawn_on(&host, n, function, &arguments)?.join())
             .map_err(|error| self.failed(&error, &host))

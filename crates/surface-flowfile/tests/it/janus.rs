@@ -162,6 +162,7 @@ fn what_is_wrong_with_a_program_is_shown_with_the_lines_of_the_program() {
 fn a_function_that_cannot_be_called_for_a_message_is_a_problem_of_the_file() {
     for (node, part) in [
         ("function = 'sqare'", "did you mean `square`?"),
+        ("function = 'nofn'", "has no function `nofn`; write `async func nofn() do … end`"),
         ("function = 'helper'", "declare it `async func helper`"),
         ("function = 'listen'", "`listen` of p.jan takes a channel"),
         ("function = 'is_hot'", "`is_hot` takes 2 arguments (i64, i64), and node `x` gives 1"),
@@ -171,6 +172,20 @@ fn a_function_that_cannot_be_called_for_a_message_is_a_problem_of_the_file() {
         let said = problems(PROGRAM, &format!("file = 'p.jan'\n{node}"));
         assert!(said.contains(part), "{node}: `{part}` is missing from:\n{said}");
     }
+}
+
+#[test]
+fn a_message_about_a_function_does_not_repeat_a_long_name() {
+    let name = "x".repeat(100_000);
+    let said = problems(PROGRAM, &format!("file = 'p.jan'\nfunction = '{name}'"));
+    assert!(said.len() < 5_000, "{} bytes", said.len());
+}
+
+#[test]
+fn a_program_that_needs_a_capability_which_no_flow_grants_is_a_problem_of_the_file() {
+    let program = "{.profile: sovereign, needs: spawn.}\nasync func main(n: i64) -> i64 do return n end\n";
+    let said = problems(program, "file = 'p.jan'");
+    assert!(said.contains("node `x` runs p.jan, which is of profile `sovereign` and needs to start tasks"), "{said}");
 }
 
 #[test]

@@ -14,6 +14,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 
 use cranelift_codegen::control::ControlPlane;
@@ -64,6 +65,8 @@ pub(crate) enum Bug {
     PaysTwice,
     /// A call that has enough stack lets all others of its block have it. Programs by chance hardly ever stop between two calls of a line.
     LooksOnce,
+    /// The compiler does not come to its end.
+    NeverReady,
 }
 
 #[cfg(test)]
@@ -91,7 +94,7 @@ pub(crate) struct Native {
 }
 
 /// The stack of the thread that compiles.
-const COMPILER_STACK_BYTES: usize = 16 << 20;
+pub(super) const COMPILER_STACK_BYTES: usize = 16 << 20;
 /// A thread more is worth it for so many functions.
 const FUNCTIONS_A_THREAD: usize = 64;
 /// Addresses for code: what is not used is never taken. It bounds how far calls go, which have 31 bits for that.
@@ -102,17 +105,6 @@ const INLINED_MAX: usize = 80;
 const GROWTH_MAX: usize = 1_500;
 
 impl Native {
-    /// Compiles a program; none if it is to be interpreted.
-    pub(crate) fn compile(code: &Arc<Code>, settings: Settings) -> Option<Arc<Native>> {
-        if !is_within_limits(code) {
-            return None;
-        }
-        let code = code.clone();
-        let compiler = thread::Builder::new().name("janus-compiler".into()).stack_size(COMPILER_STACK_BYTES);
-        let compiling = compiler.spawn(move || compile(code, settings).ok()).ok()?;
-        compiling.join().ok().flatten().map(Arc::new)
-    }
-
     /// The instruction of a site.
     pub(super) fn instruction(&self, site: i64) -> &Inst {
         let Site { function, block, at, .. } = self.sites[site as usize];
@@ -120,7 +112,8 @@ impl Native {
     }
 }
 
-fn is_within_limits(code: &Code) -> bool {
+/// Whether a program becomes machine code at all.
+pub(super) fn is_within_limits(code: &Code) -> bool {
     let mut total = 0;
     for function in &code.program.module().functions {
         let instructions: usize = function.blocks.iter().map(|block| block.code.len() + 1).sum();
@@ -184,8 +177,17 @@ fn module() -> Result<JITModule, Box<dyn std::error::Error>> {
     Ok(JITModule::new(builder))
 }
 
+/// Nobody wants the code any more.
+const UNWANTED: &str = "the program is gone";
+
 /// Translates all functions. Returns what was made, and the sites.
-fn translate(module: &mut JITModule, unit: &Unit, code: &Code, settings: Settings) -> (Vec<Made>, Vec<Site>) {
+fn translate(
+    module: &mut JITModule,
+    unit: &Unit,
+    code: &Code,
+    settings: Settings,
+    is_unwanted: &AtomicBool,
+) -> Result<(Vec<Made>, Vec<Site>), &'static str> {
     let program = code.program.module();
     let mut sites = Vec::new();
     let mut made = Vec::new();
@@ -196,6 +198,9 @@ fn translate(module: &mut JITModule, unit: &Unit, code: &Code, settings: Setting
         made.push(Made { id: *id, number: 0, part: Part::Cold, function });
     }
     for (number, parts) in unit.parts.iter().enumerate() {
+        if is_unwanted.load(Relaxed) {
+            return Err(UNWANTED);
+        }
         let mut add = |id, part, function| made.push(Made { id, number, part, function });
         add(parts.call, Part::Call, nurseries::call(&mut context, &mut reused, number));
         if let (Some(body), Some(inside)) = (parts.body, parts.inside) {
@@ -206,16 +211,52 @@ fn translate(module: &mut JITModule, unit: &Unit, code: &Code, settings: Setting
             add(entry, Part::Entry, nurseries::entry(&mut context, &mut reused, number, entry));
         }
     }
-    (made, sites)
+    Ok((made, sites))
 }
 
-fn compile(code: Arc<Code>, settings: Settings) -> Result<Native, Box<dyn std::error::Error>> {
-    let program = code.program.module();
+/// Compiles a program, unless nobody wants it any more.
+pub(super) fn compile(
+    code: Arc<Code>,
+    settings: Settings,
+    is_unwanted: &AtomicBool,
+) -> Result<Native, Box<dyn std::error::Error>> {
     let mut module = module()?;
-    let unit = Unit::declare(&mut module, program)?;
-    let (made, sites) = translate(&mut module, &unit, &code, settings);
+    match define(&mut module, &code, settings, is_unwanted) {
+        Ok(Defined { sites, entries, insides, stack }) => {
+            let Linked { entries, insides, memory } = link(module, &entries, &insides);
+            Ok(Native { code, sites, entries, insides, stack, _memory: memory })
+        }
+        Err(error) => {
+            drop(Memory::of(module));
+            Err(error)
+        }
+    }
+}
+
+/// What is known of a program when its code is in the module.
+struct Defined {
+    sites: Vec<Site>,
+    entries: Vec<Option<FuncId>>,
+    insides: Vec<Option<FuncId>>,
+    stack: Needs,
+}
+
+fn define(
+    module: &mut JITModule,
+    code: &Code,
+    settings: Settings,
+    is_unwanted: &AtomicBool,
+) -> Result<Defined, Box<dyn std::error::Error>> {
+    #[cfg(test)]
+    while settings.planted == Some(Bug::NeverReady) && !is_unwanted.load(Relaxed) {
+        thread::yield_now();
+    }
+    let program = code.program.module();
+    let unit = Unit::declare(module, program)?;
+    let (made, sites) = translate(module, &unit, code, settings, is_unwanted)?;
     let mut frames = vec![Frames::default(); program.functions.len()];
-    for Finished { id, number, part, code, alignment, relocations, frame_bytes } in finish(module.isa(), made)? {
+    let finished = finish(module.isa(), made, is_unwanted)?;
+    for Finished { id, number, part, code, alignment, relocations, frame_bytes } in finished {
         module.define_function_bytes(id, alignment, &code, &relocations)?;
         match part {
             Part::Call => frames[number].call += frame_bytes,
@@ -229,11 +270,9 @@ fn compile(code: Arc<Code>, settings: Settings) -> Result<Native, Box<dyn std::e
         }
     }
     module.finalize_definitions()?;
-    let entries: Vec<_> = unit.parts.iter().map(|parts| parts.entry).collect();
-    let insides: Vec<_> = unit.parts.iter().map(|parts| parts.inside).collect();
-    let Linked { entries, insides, memory } = link(module, &entries, &insides);
-    let stack = Needs::of(program, &frames);
-    Ok(Native { code, sites, entries, insides, stack, _memory: memory })
+    let entries = unit.parts.iter().map(|parts| parts.entry).collect();
+    let insides = unit.parts.iter().map(|parts| parts.inside).collect();
+    Ok(Defined { sites, entries, insides, stack: Needs::of(program, &frames) })
 }
 
 /// Machine code of a function, before it is put into memory.
@@ -248,7 +287,7 @@ struct Finished {
 }
 
 /// Makes machine code of functions, on several threads if there are many.
-fn finish(isa: &dyn TargetIsa, made: Vec<Made>) -> Result<Vec<Finished>, String> {
+fn finish(isa: &dyn TargetIsa, made: Vec<Made>, is_unwanted: &AtomicBool) -> Result<Vec<Finished>, String> {
     let small = small(&made);
     let most = thread::available_parallelism().map_or(1, usize::from);
     let threads = most.min(made.len().div_ceil(FUNCTIONS_A_THREAD)).max(1);
@@ -256,7 +295,11 @@ fn finish(isa: &dyn TargetIsa, made: Vec<Made>) -> Result<Vec<Finished>, String>
     made.into_iter().enumerate().for_each(|(at, made)| shares[at % threads].push(made));
     let finish_share = |share: Vec<Made>| {
         let mut context = cranelift_codegen::Context::new();
-        share.into_iter().map(|made| finish_one(isa, &mut context, made, &small)).collect::<Result<Vec<_>, _>>()
+        let finish_one = |made| match is_unwanted.load(Relaxed) {
+            true => Err(UNWANTED.to_owned()),
+            false => finish_one(isa, &mut context, made, &small),
+        };
+        share.into_iter().map(finish_one).collect::<Result<Vec<_>, _>>()
     };
     let own = shares.swap_remove(0);
     thread::scope(|scope| {
@@ -346,7 +389,7 @@ pub(crate) fn clif(code: &Code) -> Option<String> {
     for (number, (_, name, _)) in Help::ALL.iter().enumerate() {
         _ = writeln!(text, "; u0:{} {name}", unit.helpers[number].as_u32());
     }
-    let (made, _) = translate(&mut module, &unit, code, Settings::default());
+    let (made, _) = translate(&mut module, &unit, code, Settings::default(), &AtomicBool::new(false)).ok()?;
     for Made { number, part, function, .. } in &made {
         match part {
             Part::Cold => _ = write!(text, "\n; a helper that keeps all registers\n{function}"),

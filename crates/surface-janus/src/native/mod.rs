@@ -14,6 +14,7 @@
 //! | `arithmetic` | operators that fail instead of wrapping |
 //! | `nurseries` | functions that open nurseries: their registers in memory, and a way to enter in between |
 //! | `compile` | CLIF to machine code, within limits; what is inlined |
+//! | `making` | who waits for machine code, and who makes it |
 //! | `stack` | how much stack a task needs at most |
 //! | `helpers` | what code calls for everything that others can see |
 //! | `raw` | where Rust calls code, and code calls Rust |
@@ -52,6 +53,7 @@ mod differential;
 mod failing;
 mod helpers;
 mod instructions;
+mod making;
 mod nurseries;
 #[allow(unsafe_code)]
 mod raw;
@@ -64,6 +66,7 @@ use std::sync::Arc;
 #[cfg(test)]
 pub(crate) use compile::Bug;
 pub(crate) use compile::{Native, Settings, clif};
+pub(crate) use making::Making;
 
 use self::helpers::Task;
 use crate::interp::Interpreter;

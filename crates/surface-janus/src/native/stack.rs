@@ -192,7 +192,8 @@ mod tests {
         assert_eq!(program.prepare(), Engine::Native);
         let left = left_at_lines(&program);
         assert_eq!(left.len(), OPEN_NURSERIES_MAX);
-        let needs = &program.native().unwrap().stack;
+        let native = program.native().unwrap();
+        let needs = &native.stack;
         let most = left.windows(2).map(|pair| pair[0] - pair[1]).max().unwrap();
         let kept = needs.nursery + needs.ratio * call_bytes(&program.ir().functions[1]) / 1024;
         assert!(most as u64 <= kept, "a nursery takes {most} bytes, and {kept} are kept");

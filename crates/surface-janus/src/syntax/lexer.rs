@@ -10,6 +10,7 @@
 use surface_text::{Report, Span};
 
 use super::token::{Kind, Mark, Token, Word};
+use crate::limits::NAME_BYTES_MAX;
 
 /// All tokens of a text.
 pub(super) fn tokens(text: &str, report: &mut Report) -> Vec<Token> {
@@ -77,6 +78,10 @@ impl Lexer<'_, '_> {
         let at = self.take_while(|c| c.is_ascii_alphanumeric() || c == '_');
         let name = &self.text[at.clone()];
         let word = Word::ALL.iter().find(|(_, text)| *text == name);
+        if name.len() > NAME_BYTES_MAX {
+            let message = format!("the name `{}` has more than {NAME_BYTES_MAX} letters, the limit", short(name));
+            self.report.add(&at, message, "name it shorter");
+        }
         let kind = word.map_or_else(|| Kind::Name(name.to_owned()), |(word, _)| Kind::Word(*word));
         self.push(kind, at);
     }
@@ -147,7 +152,10 @@ impl Lexer<'_, '_> {
                 '#' => "a comment begins with `//`",
                 _ => "remove it; names have letters, digits and `_`",
             };
-            return self.report.add(&at, format!("`{next}` means nothing here"), help);
+            // What cannot be seen is named.
+            let escaped = next.escape_debug().to_string();
+            let shown = if escaped.starts_with("\\u") { escaped } else { next.to_string() };
+            return self.report.add(&at, format!("`{shown}` means nothing here"), help);
         };
         let at = self.at..self.at + text.len();
         self.at = at.end;

@@ -5,7 +5,7 @@
 use super::ast::{Arm, Block, Case, Expr, ExprKind, Name, Pattern, Statement, StatementKind};
 use super::parser::{Closer, Failed, Parsed, Parser};
 use super::token::{Kind, Mark, Word};
-use crate::limits::{NESTING_MAX, SELECT_CASES_MAX};
+use crate::limits::{ELSE_IF_MAX, SELECT_CASES_MAX};
 
 impl Parser<'_> {
     pub(super) fn statement(&mut self) -> Parsed<Statement> {
@@ -104,8 +104,8 @@ impl Parser<'_> {
             self.report.add(&open, "this `if` has no `end`", shape);
             return Err(Failed);
         }
-        if arms.len() > NESTING_MAX {
-            let message = format!("more than {NESTING_MAX} `else if` in a row, the limit");
+        if arms.len() - 1 > ELSE_IF_MAX {
+            let message = format!("more than {ELSE_IF_MAX} `else if` in a row, the limit");
             self.report.add(&open, message, "use `match`, or divide it");
             return Err(Failed);
         }

@@ -14,7 +14,7 @@ use super::fault::Fault;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Spent {
-    /// Loop iterations, calls, prints, channels, spawns and operations of channels.
+    /// Loop iterations, calls, prints (one for each 64 bytes of a line), channels, spawns and operations of channels.
     pub ops: u64,
     /// Bytes of channels, all that were ever made.
     pub memory: u64,

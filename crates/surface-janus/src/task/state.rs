@@ -18,6 +18,7 @@ use super::fault::{Failure, Fault, FaultKind, Stopped};
 use super::host::{Host, Printed, Spent};
 use super::spending::Spending;
 use crate::ir::{Function, Op, Piece, Type, Verified};
+use crate::limits::PRINTED_BYTES;
 
 /// A program, ready to run.
 pub(crate) struct Code {
@@ -234,6 +235,9 @@ impl State<'_> {
                 }
             }
         }
+        // The program has paid for the first of them.
+        self.spending.owe(text.len().saturating_sub(1).try_into().unwrap_or(u32::MAX) / PRINTED_BYTES);
+        self.spending.settle()?;
         let spent = self.spending.spent;
         Ok(self.spending.guarded(|| run.host.print(&Printed { text: &text, spent, line }))?)
     }

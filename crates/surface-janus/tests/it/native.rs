@@ -231,3 +231,27 @@ end
         assert!(ended.contains("in `quotient`: overflow"), "{engine:?}: {ended}");
     }
 }
+
+#[test]
+fn a_line_costs_as_much_as_it_is_long_in_both_engines() {
+    for (bytes, ops) in [(0, 1), (1, 1), (64, 1), (65, 2), (128, 2), (129, 3), (1 << 20, 1 << 14)] {
+        let text = "x".repeat(bytes);
+        let program = compile(&format!("func main() do print(\"{text}\") end"));
+        for engine in ENGINES {
+            let (lines, ended, spent, _) = seen(&program, engine, 1, ops);
+            assert_eq!((lines.len(), ended.as_str(), spent.ops), (1, "()", ops), "{bytes} bytes, {engine:?}");
+            let (lines, ended, spent, _) = seen(&program, engine, 1, (ops - 1).max(1));
+            if ops > 1 {
+                assert_eq!((lines.len(), spent.ops), (0, ops - 1), "{bytes} bytes, {engine:?}: {ended}");
+            }
+        }
+    }
+    // Numbers, and the spaces between, count as what they take.
+    let spaces = compile(&format!("func main() do print({}-1) end", "\"\", ".repeat(63)));
+    let numbers =
+        compile("func main() do print(-9223372036854775807, -9223372036854775807, -9223372036854775807, 12) end");
+    for engine in ENGINES {
+        assert_eq!(seen(&spaces, engine, 1, 100).2.ops, 2, "{engine:?}");
+        assert_eq!(seen(&numbers, engine, 1, 100).2.ops, 2, "{engine:?}");
+    }
+}

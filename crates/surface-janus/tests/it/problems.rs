@@ -234,3 +234,54 @@ fn the_ends_of_numbers_can_be_written() {
     assert!(messages("func main() do print(9223372036854775808) end")[0].contains("above 9223372036854775807"));
     assert!(messages("func main() do print(99999999999999999999) end")[0].contains("not a number of 64 bits"));
 }
+
+#[test]
+fn as_many_else_if_are_taken_as_the_limit_says() {
+    let chain = |count: usize| {
+        let more: String = (1..=count).map(|n| format!("else if n == {n} do print({n})\n")).collect();
+        format!("func f(n: i64) do\nif n == 0 do print(0)\n{more}else print(-1)\nend\nend\nfunc main() do f(64) end\n")
+    };
+    assert_eq!(crate::common::run(&chain(64)).printed(), ["64"]);
+    assert!(messages(&chain(65))[0].contains("more than 64 `else if`"));
+}
+
+#[test]
+fn a_byte_order_mark_is_no_part_of_a_program_and_one_within_it_is_named() {
+    let source = "\u{feff}func main() do print(1) end";
+    assert_eq!(crate::common::run(source).printed(), ["1"]);
+    let problem = &problems("\u{feff}func main() do prnt(1) end").to_string();
+    assert!(problem.starts_with("main.jan:1:16: "), "{problem}");
+    for (within, name) in [
+        ("\u{feff}", "`\\u{feff}`"),
+        ("\u{200b}", "`\\u{200b}`"),
+        ("\u{1}", "`\\u{1}`"),
+        ("é", "`é`"),
+        ("?", "`?`"),
+        ("\\", "`\\`"),
+    ] {
+        let found = messages(&format!("func main() do {within} end"));
+        assert!(found[0].contains(&format!("{name} means nothing here")), "{found:?}");
+    }
+}
+
+#[test]
+fn no_message_is_as_long_as_a_name() {
+    let name = "x".repeat(100_000);
+    for source in [
+        format!("func main() do {name}() end"),
+        format!("func {name}() do end"),
+        format!("func main() do let {name} = 1 end"),
+        format!("func main(n: {name}) do end"),
+        format!("{{.{name}: core.}}"),
+        format!("func main() do\n{name}\nend"),
+    ] {
+        let shown = problems(&source).pretty(false);
+        assert!(shown.len() < 2_000, "{} bytes: {}", shown.len(), &shown[..1_000]);
+        assert!(shown.contains("has more than 255 letters, the limit"), "{shown}");
+    }
+    let longest = "x".repeat(255);
+    assert_eq!(
+        crate::common::run(&format!("func {longest}() do print(1) end\nfunc main() do {longest}() end")).printed(),
+        ["1"]
+    );
+}

@@ -41,7 +41,7 @@ pub(super) struct Watcher {
     printer: Printer,
     rates: Rates,
     paint: Paint,
-    screen: Screen<std::io::Stdout>,
+    screen: Screen<crate::out::Blocking<std::io::Stdout>>,
     /// Errors of each node that were reported.
     errors: HashMap<String, u64>,
     reported_at: Instant,
@@ -56,7 +56,7 @@ impl Watcher {
             printer,
             rates: Rates::default(),
             paint: Paint(console::colors_enabled()),
-            screen: Screen::new(std::io::stdout()),
+            screen: Screen::new(crate::out::stdout()),
             errors: HashMap::new(),
             reported_at: Instant::now(),
             reported: None,
