@@ -1,4 +1,6 @@
 //! A readers-writer lock: readers together, a writer alone, and each in its turn.
+// The guards are those of a lock that may be held while a task waits.
+#![allow(clippy::await_holding_lock)]
 
 use std::{
     future::Future,
