@@ -56,7 +56,12 @@ async fn echo_async(mut stream: bursar::net::AsyncTcpStream) {
 }
 
 /// Serves with our runtime until `stop` says so.
-fn ours(server: Server, is_http: bool, begun: &mpsc::Sender<SocketAddr>, stop: mpsc::Receiver<()>) -> Result<(), Failure> {
+fn ours(
+    server: Server,
+    is_http: bool,
+    begun: &mpsc::Sender<SocketAddr>,
+    stop: mpsc::Receiver<()>,
+) -> Result<(), Failure> {
     let runtime = Runtime::builder().workers(1).build()?;
     let served = runtime.run(|| {
         let listener = &TcpListener::bind("127.0.0.1:0")?;
