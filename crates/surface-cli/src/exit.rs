@@ -11,7 +11,7 @@ use surface_journal::JournalError;
 macro_rules! say {
     ($($text:tt)*) => {{
         use std::io::Write as _;
-        let _ = writeln!(crate::out::stderr().lock(), $($text)*);
+        let _ = writeln!(crate::streams::stderr().lock(), $($text)*);
     }};
 }
 pub(crate) use say;

@@ -17,6 +17,7 @@ mod problems;
 mod run;
 mod runs;
 mod signals;
+mod streams;
 mod view;
 
 use std::io::Write;
@@ -114,7 +115,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(failure) => {
             if failure.is_drawn {
-                let _ = write!(out::stderr().lock(), "{failure}");
+                let _ = write!(streams::stderr().lock(), "{failure}");
             } else {
                 say!("bursar: {failure}");
             }

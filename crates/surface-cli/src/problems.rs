@@ -50,7 +50,7 @@ pub(crate) fn invalid(problems: &surface_jobfile::Problems) -> Failure {
     let file = problems.iter().next().map_or("the file", |problem| &problem.file);
     let picture = problems.pretty(console::colors_enabled_stderr());
     // The drawing is above the one line that every failure has.
-    let _ = write!(crate::out::stderr().lock(), "{picture}"); // what cannot be said is known by the exit code
+    let _ = write!(crate::streams::stderr().lock(), "{picture}"); // what cannot be said is known by the exit code
     if !picture.ends_with('\n') {
         crate::exit::say!();
     }

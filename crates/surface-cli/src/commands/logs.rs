@@ -77,10 +77,10 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     match File::open(&path) {
         Ok(mut file) => {
             skip(&mut file, options.lines)?;
-            copy(&mut file, crate::out::stdout().lock())?;
+            copy(&mut file, crate::streams::stdout().lock())?;
             if let Ok(mut file) = File::open(path.with_extension("err")) {
                 skip(&mut file, options.lines)?;
-                copy(&mut file, crate::out::stderr().lock())?;
+                copy(&mut file, crate::streams::stderr().lock())?;
             }
             Ok(Exit::Success)
         }
@@ -212,8 +212,8 @@ impl Streams {
 
     /// Prints what is new.
     fn copy(&mut self) -> Result<(), Failure> {
-        copy(&mut self.out, crate::out::stdout().lock())?;
-        self.err.iter_mut().try_for_each(|err| copy(err, crate::out::stderr().lock()))
+        copy(&mut self.out, crate::streams::stdout().lock())?;
+        self.err.iter_mut().try_for_each(|err| copy(err, crate::streams::stderr().lock()))
     }
 }
 

@@ -8,7 +8,7 @@
 use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
 
-use crate::out::{stderr, stdout};
+use crate::streams::{stderr, stdout};
 
 /// Where the lines of a program go.
 pub(super) struct Output {

@@ -20,7 +20,7 @@ use super::paint::Screen;
 use super::text::clean;
 use crate::control::event::{Event, Subject};
 use crate::exit::say;
-use crate::out::{Blocking, stdout};
+use crate::streams::{Blocking, stdout};
 
 /// Lines that may wait to be printed above the live area.
 const LINES_MAX: usize = 4096;

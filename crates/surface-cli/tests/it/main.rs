@@ -9,6 +9,7 @@ mod exec_compiled;
 mod exec_output;
 mod files;
 mod flow;
+mod flow_failures;
 mod flow_kills;
 mod flow_lines;
 mod flow_live;

@@ -13,7 +13,7 @@
 //! 3. The program says so when it is dropped, and the compiler looks between two functions.
 //!
 //! # Rejected
-//! Stopping the compiler when nobody waits: where each call has a deadline, as in a flow, each would begin anew, and none would ever have code.
+//! Stopping the compiler when no task waits: where each call has a deadline, as in a flow, each would begin anew, and none would ever have code.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -61,7 +61,7 @@ impl Making {
         }
     }
 
-    /// Nobody will want the code any more.
+    /// The program is gone, so the code will not be used.
     pub(crate) fn give_up(&self) {
         self.is_unwanted.store(true, Relaxed); // it is only looked at
     }

@@ -208,7 +208,7 @@ impl Service {
         let epoch = self.receiver.handle().epoch().number();
         let first = problems.iter().next().map(ToString::to_string).unwrap_or_default();
         let count = counted(problems.len(), "problem");
-        let _ = write!(crate::out::stderr().lock(), "{}", problems.pretty(console::colors_enabled_stderr()));
+        let _ = write!(crate::streams::stderr().lock(), "{}", problems.pretty(console::colors_enabled_stderr()));
         say!("policy: the file has {count}; epoch {epoch} stays in force");
         publisher.problem(Some(format!("{count}: {first}")));
         publisher.record(&self.note("file", None, "refused", format!("{count}: {first}")));

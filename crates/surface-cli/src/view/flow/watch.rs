@@ -41,7 +41,7 @@ pub(super) struct Watcher {
     printer: Printer,
     rates: Rates,
     paint: Paint,
-    screen: Screen<crate::out::Blocking<std::io::Stdout>>,
+    screen: Screen<crate::streams::Blocking<std::io::Stdout>>,
     /// Errors of each node that were reported.
     errors: HashMap<String, u64>,
     reported_at: Instant,
@@ -56,7 +56,7 @@ impl Watcher {
             printer,
             rates: Rates::default(),
             paint: Paint(console::colors_enabled()),
-            screen: Screen::new(crate::out::stdout()),
+            screen: Screen::new(crate::streams::stdout()),
             errors: HashMap::new(),
             reported_at: Instant::now(),
             reported: None,
