@@ -1,4 +1,4 @@
-//! What a flow says, and its exit code, when its nodes failed at messages.
+//! `flow run`: messages that fail, and the exit code.
 
 use std::fs;
 

@@ -177,7 +177,7 @@ fn module() -> Result<JITModule, Box<dyn std::error::Error>> {
     Ok(JITModule::new(builder))
 }
 
-/// No task wants the code any more.
+/// Why compiling stops.
 const UNWANTED: &str = "the program is gone";
 
 /// Translates all functions. Returns what was made, and the sites.
@@ -214,7 +214,7 @@ fn translate(
     Ok((made, sites))
 }
 
-/// Compiles a program, unless no task wants it any more.
+/// Compiles a program, unless it is gone before that is done.
 pub(super) fn compile(
     code: Arc<Code>,
     settings: Settings,

@@ -61,7 +61,7 @@ impl Making {
         }
     }
 
-    /// No task will want the code any more.
+    /// The program is gone, so the code will not be used.
     pub(crate) fn give_up(&self) {
         self.is_unwanted.store(true, Relaxed); // it is only looked at
     }
