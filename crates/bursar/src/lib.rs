@@ -156,9 +156,10 @@
 //! ## Channels and select
 //!
 //! [`channel`] makes a channel that holds so many values, or none: with capacity 0 sender and receiver meet. [`unbounded`] has no limit. Both
-//! ends can be cloned, sent and used by fibers, futures and threads alike. [`sync::oneshot`] carries one value.
+//! ends can be cloned, sent and used by fibers, futures and threads alike. [`sync::oneshot`] carries one value, [`sync::watch`] keeps only the newest, and with [`sync::broadcast`] every receiver gets
+//! every value. [`time::after`] and [`time::ticker`] are receivers of times.
 //!
-//! [`select!`] waits for whichever of several operations can be done first, and chooses fairly if there are several. A value that was not sent, because another arm was taken,
+//! [`select!`] waits for whichever of several operations can be done first, and chooses fairly if there are several, or with `biased;` in the order written. A value that was not sent, because another arm was taken,
 //! is there again in that arm, under its name.
 //!
 //! ```

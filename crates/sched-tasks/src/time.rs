@@ -187,13 +187,13 @@ pub fn after(time: Duration) -> Receiver<Instant> {
 /// receivers each tick goes to one. It ends when it is [closed](Receiver::close). Otherwise it is as [`after`].
 ///
 /// ```
-/// use std::time::Duration;
+/// use std::time::{Duration, Instant};
 /// use bursar::{Runtime, now, sleep, time::ticker};
 ///
 /// let runtime = Runtime::builder().workers(2).seeded(1).build()?;
 /// runtime.run(|| {
 ///     let begun = now();
-///     let seconds = |time| (time - begun).as_secs();
+///     let seconds = |time: Instant| (time - begun).as_secs();
 ///     let ticks = ticker(Duration::from_secs(10));
 ///     assert_eq!(ticks.recv().map(seconds), Ok(10));
 ///     assert_eq!(ticks.recv().map(seconds), Ok(20));

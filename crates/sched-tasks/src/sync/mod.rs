@@ -9,6 +9,7 @@ mod mutex;
 mod raw;
 mod rw;
 mod rw_future;
+mod rw_guard;
 mod rwlock;
 mod semaphore;
 
@@ -16,6 +17,7 @@ pub use self::{
     condvar::Condvar,
     mutex::{Mutex, MutexGuard},
     rw_future::{ReadFuture, WriteFuture},
-    rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard},
+    rw_guard::{RwLockReadGuard, RwLockWriteGuard},
+    rwlock::RwLock,
     semaphore::{AcquireFuture, Permit, Semaphore},
 };

@@ -172,7 +172,7 @@ pub(crate) fn write_uninterrupted<T: ?Sized>(lock: &RwLock<SharedLock, T>) -> Rw
     // SAFETY: the lock is used as its guards use it, and the guard is made by its holder.
     unsafe {
         lock.raw().acquire_uninterrupted(Access::Write);
-        lock.make_write_guard_unchecked()
+        RwLockWriteGuard(lock.make_write_guard_unchecked())
     }
 }
 
@@ -183,7 +183,7 @@ pub(super) fn poll_read<'a, T: ?Sized>(
     cx: &Context<'_>,
 ) -> Poll<RwLockReadGuard<'a, T>> {
     // SAFETY: a request to read that is ready holds the lock as a reader, and gives that to this guard.
-    request.poll(shared(lock), cx).map(|()| unsafe { lock.make_read_guard_unchecked() })
+    request.poll(shared(lock), cx).map(|()| RwLockReadGuard(unsafe { lock.make_read_guard_unchecked() }))
 }
 
 /// A guard, when `request` has been served.
@@ -193,5 +193,5 @@ pub(super) fn poll_write<'a, T: ?Sized>(
     cx: &Context<'_>,
 ) -> Poll<RwLockWriteGuard<'a, T>> {
     // SAFETY: a request to write that is ready holds the lock as its writer, and gives that to this guard.
-    request.poll(shared(lock), cx).map(|()| unsafe { lock.make_write_guard_unchecked() })
+    request.poll(shared(lock), cx).map(|()| RwLockWriteGuard(unsafe { lock.make_write_guard_unchecked() }))
 }

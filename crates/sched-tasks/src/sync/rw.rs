@@ -46,7 +46,7 @@ pub(crate) enum InterruptedBy {
 
 /// A readers-writer lock, without what it protects.
 #[derive(Debug)]
-pub struct SharedLock {
+pub(crate) struct SharedLock {
     state: SpinLock<State>,
 }
 

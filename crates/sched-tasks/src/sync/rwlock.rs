@@ -5,7 +5,7 @@
 use std::{fmt, time::Duration};
 
 use super::{
-    raw,
+    RwLockReadGuard, RwLockWriteGuard, raw,
     rw::SharedLock,
     rw_future::{ReadFuture, WriteFuture},
 };
@@ -36,30 +36,6 @@ use crate::strand::{self, Strand};
 /// # Ok::<(), bursar::TaskError>(())
 /// ```
 pub struct RwLock<T: ?Sized>(lock_api::RwLock<SharedLock, T>);
-
-/// The right to read what a [`RwLock`] protects, until dropped.
-///
-/// ```
-/// use bursar::sync::{RwLock, RwLockReadGuard};
-///
-/// let names = RwLock::new(vec!["alpha", "beta"]);
-/// let last = RwLockReadGuard::map(names.read(), |names| &names[1]); // still locked
-/// assert_eq!(*last, "beta");
-/// ```
-pub type RwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, SharedLock, T>;
-
-/// The right to change what a [`RwLock`] protects, until dropped.
-///
-/// ```
-/// use bursar::sync::{RwLock, RwLockWriteGuard};
-///
-/// let count = RwLock::new(0);
-/// let mut guard = count.write();
-/// *guard += 1;
-/// let guard = RwLockWriteGuard::downgrade(guard); // no writer comes in between
-/// assert_eq!((*guard, *count.read()), (1, 1));
-/// ```
-pub type RwLockWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, SharedLock, T>;
 
 impl<T> RwLock<T> {
     /// `value`, unlocked. May be a `static`.
@@ -92,7 +68,7 @@ impl<T: ?Sized> RwLock<T> {
     /// ```
     #[inline]
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
-        self.0.read()
+        RwLockReadGuard(self.0.read())
     }
 
     /// Waits until it may write.
@@ -104,7 +80,7 @@ impl<T: ?Sized> RwLock<T> {
     /// ```
     #[inline]
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
-        self.0.write()
+        RwLockWriteGuard(self.0.write())
     }
 
     /// Reads if that can be done at once: no writer has the lock or waits for it.
@@ -118,7 +94,7 @@ impl<T: ?Sized> RwLock<T> {
     /// ```
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
         strand::with(begin_try);
-        self.0.try_read()
+        self.0.try_read().map(RwLockReadGuard)
     }
 
     /// Writes if that can be done at once: the lock is free.
@@ -132,7 +108,7 @@ impl<T: ?Sized> RwLock<T> {
     /// ```
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
         strand::with(begin_try);
-        self.0.try_write()
+        self.0.try_write().map(RwLockWriteGuard)
     }
 
     /// Waits up to `time` until it may read.
@@ -146,7 +122,7 @@ impl<T: ?Sized> RwLock<T> {
     /// # drop(guard);
     /// ```
     pub fn read_timeout(&self, time: Duration) -> Option<RwLockReadGuard<'_, T>> {
-        self.0.try_read_for(time)
+        self.0.try_read_for(time).map(RwLockReadGuard)
     }
 
     /// Waits up to `time` until it may write.
@@ -160,7 +136,7 @@ impl<T: ?Sized> RwLock<T> {
     /// # drop(guard);
     /// ```
     pub fn write_timeout(&self, time: Duration) -> Option<RwLockWriteGuard<'_, T>> {
-        self.0.try_write_for(time)
+        self.0.try_write_for(time).map(RwLockWriteGuard)
     }
 
     /// Waits until it may write; a cancellation does not end that, as with [`Mutex::lock_uninterrupted`](super::Mutex::lock_uninterrupted). For cleanup that a cancelled task must do too,

@@ -36,7 +36,7 @@ use crate::{
 /// let (level, seen) = watch::channel(1);
 /// nursery(|n| {
 ///     let watches = n.spawn(move || {
-///         let mut last = *seen.latest();
+///         let mut last = *seen.mark_seen();
 ///         while let Ok(level) = seen.changed() {
 ///             assert!(*level > last); // some may be missed
 ///             last = *level;

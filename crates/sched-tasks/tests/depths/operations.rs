@@ -305,12 +305,12 @@ pub(crate) const ALL: &[(&str, Prepare)] = &[
         })
     }),
     ("select! with watch and broadcast", || {
-        let (watch, broadcast) = (watch::channel(1), broadcast::channel::<u32>(1));
+        let ((watch, watched), (broadcast, news)) = (watch::channel(1), broadcast::channel::<u32>(1));
         of(move || {
             select! {
-                _value = recv(watch.1) => unreachable!("nothing was sent"),
-                _value = recv(broadcast.1) => unreachable!("nothing was sent"),
-                timeout(SHORT) => assert!(!watch.0.is_closed()),
+                _value = recv(watched) => unreachable!("nothing was sent"),
+                _value = recv(news) => unreachable!("nothing was sent"),
+                timeout(SHORT) => assert!(!watch.is_closed() && broadcast.receivers() == 1),
             }
         })
     }),

@@ -13,8 +13,7 @@ use std::{
 };
 
 use sched_tasks::{
-    Explore, Reason, Runtime, RwLock, RwLockReadGuard, RwLockWriteGuard, channel, explore, nursery, run, shield, sleep,
-    yield_now,
+    Explore, Reason, Runtime, RwLock, RwLockWriteGuard, channel, explore, nursery, run, shield, sleep, yield_now,
 };
 
 const MOMENT: Duration = Duration::from_millis(2);
@@ -414,14 +413,15 @@ fn a_reader_that_reads_again_behind_a_writer_is_found_as_a_deadlock() {
 }
 
 #[test]
-fn part_of_what_is_locked_can_be_held() {
-    let lock = RwLock::new((String::from("alpha"), 1));
-    let name = RwLockReadGuard::map(lock.read(), |(name, _)| name);
-    assert!(lock.try_write().is_none());
-    assert_eq!(*name, "alpha");
-    drop(name);
-    assert!(format!("{lock:?}").contains("alpha"));
-    let mut lock = lock;
-    lock.get_mut().1 = 2;
-    assert_eq!(lock.into_inner().1, 2);
+fn guards_may_go_to_another_thread_and_show_what_they_protect() {
+    let mut lock = RwLock::new(1);
+    let guard = lock.write();
+    thread::scope(|s| s.spawn(move || drop(guard)).join().unwrap());
+    let guard = lock.read();
+    assert_eq!(format!("{guard} {guard:?} {:?}", lock.try_read().is_some()), "1 1 true");
+    thread::scope(|s| s.spawn(move || drop(guard)).join().unwrap());
+    assert_eq!(format!("{} {0:?}", lock.write()), "1 1");
+    assert_eq!(format!("{lock:?}"), "RwLock { data: 1 }");
+    *lock.get_mut() = 2;
+    assert_eq!(lock.into_inner(), 2);
 }
