@@ -45,6 +45,7 @@ pub(crate) fn read<S: Source>(source: &S, deadline: Option<Instant>) -> Option<S
             if let Some(news) = source.look() {
                 return Some(news);
             }
+            strand.interleave(); // a change may come here; `enlist` sees it
             let token = strand.token();
             if source.enlist(token, 0) {
                 continue;
@@ -112,6 +113,7 @@ impl<S: Source> Reading<S> {
             if let Some(news) = self.source.look() {
                 return Poll::Ready(news);
             }
+            strand::with(Strand::interleave);
             let wait = FutureWait::begin(cx.waker());
             if !self.source.enlist(wait.token(), 0) {
                 self.wait = Some(wait);
