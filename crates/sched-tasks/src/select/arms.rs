@@ -16,7 +16,7 @@
 /// The pattern and its `=` may be left out. It must match every result: to tell the cases apart, `match` in the body.
 /// If several arms can be taken, one is chosen at random; with `biased;` before the arms, the first of them in the order
 /// written. If none can be taken, the first that becomes possible is, in both forms. At most one `timeout` or one `default`, at the end; for more
-/// than some thirty arms use [`Select`]. `break`, `return` and `?` work in the bodies.
+/// than some thirty arms use [`Select`](crate::Select). `break`, `return` and `?` work in the bodies.
 ///
 /// A value is moved into the select before it waits. If another arm is taken, the value is available again in that arm:
 /// a variable under its own name, any other expression under the name given by `send(sender, name = expression)`. A

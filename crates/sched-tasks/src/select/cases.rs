@@ -51,14 +51,14 @@ pub struct SendCase<'a, T> {
 }
 
 impl<T> Receiver<T> {
-    /// Receiving from this channel, as a case of a [`Select`].
+    /// Receiving from this channel, as a case of a [`Select`](crate::Select).
     pub fn case(&self) -> RecvCase<'_, T> {
         RecvCase { receiver: self, outcome: None }
     }
 }
 
 impl<T> Sender<T> {
-    /// Sending `value`, as a case of a [`Select`].
+    /// Sending `value`, as a case of a [`Select`](crate::Select).
     pub fn case(&self, value: T) -> SendCase<'_, T> {
         SendCase { sender: self, slot: Some(value), outcome: None }
     }
