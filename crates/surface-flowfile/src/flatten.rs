@@ -216,10 +216,11 @@ fn pick(end: &End<'_>, side: Side, ports: &Ports<'_, '_>, values: &mut Values<'_
     let (what, usual) = if side == Side::Input { ("input", "in") } else { ("output", "out") };
     let node = end.node;
     if let Some(port) = end.port {
-        let elsewhere = ports.has(side.other(), port) || (side == Side::Output && port == CONTROL);
+        let is_control = port == CONTROL && matches!(ports.symbol, Symbol::Node(_)); // a graph has none
+        let elsewhere = ports.has(side.other(), port) || (side == Side::Output && is_control);
         // In the middle of a chain the port belongs to one of its two edges: to the first, if it could be either.
         let of_the_other = end.within && elsewhere && (side == Side::Output || !ports.has(side, port));
-        if (ports.has(side, port) && !of_the_other) || (side == Side::Input && port == CONTROL) {
+        if (ports.has(side, port) && !of_the_other) || (side == Side::Input && is_control) {
             return Some(port.to_owned());
         }
         if !of_the_other {

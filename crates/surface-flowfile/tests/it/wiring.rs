@@ -257,3 +257,18 @@ fn a_circle_is_fine_where_an_edge_does_not_wait() {
         assert!(problems(&format!("{text}{way}")).to_string().contains("messages go in a circle"), "{way}");
     }
 }
+
+#[test]
+fn a_graph_has_no_control_input_of_its_own() {
+    says(
+        r##"
+edges = ['g -> a:control']
+[graph.a.node.a]
+kind = 'merger'
+[node.g]
+kind = 'command'
+run = 'true'
+"##,
+        &[r##"1:16: node `a` has no input `control`; it has no input"##],
+    );
+}
