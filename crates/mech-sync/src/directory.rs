@@ -3,7 +3,7 @@
 //! Room: mechanism. Knows numbers and keys; knows nothing of what is entered.
 //!
 //! # Invariants
-//! - An entry is found by its key as long as it has members; when its last member has left, the next one to ask makes another.
+//! - An entry is found by its key as long as it has members; when its last member has left, the next one to ask makes another. Who looks at all of them sees one for a key.
 //! - What is called with *is there anything* is called in the order in which the answer changed.
 //! - A number is used by one entry at a time. When nothing is left they begin anew, with another [generation](Directory::generation): what is known of an entry by its number is void if that
 //!   has changed. Who has an entry reads its generation, or a later one.
@@ -13,7 +13,7 @@
 //! comes here later, and takes away the key only if it still leads to itself.
 //!
 //! Checked by `tests/loom/directories.rs`: with the call outside the lock, `a_flag_says_whether_there_is_anything` fails; with a generation that comes after the entry, `who_has_an_entry_knows_its_generation`; with a
-//! key that is taken away whatever it leads to, `an_entry_is_found_by_its_key_while_it_has_members`.
+//! key that is taken away whatever it leads to, or if what has ended is seen, `an_entry_is_found_by_its_key_while_it_has_members`.
 
 use std::collections::BTreeMap;
 
@@ -136,8 +136,10 @@ impl<K: Ord, T: Entry> Directory<K, T> {
         gone
     }
 
-    /// All that there is, by number.
+    /// All that there is, by number: not what has ended, though its last member may be about to take it away.
     pub fn all(&self) -> Vec<T> {
-        self.entries.lock().places.iter().flatten().cloned().collect()
+        let entries = self.entries.lock();
+        let has_members = |entry: &&T| or_planted!(!entry.members().have_left(), "all-with-ended" => true);
+        entries.places.iter().flatten().filter(has_members).cloned().collect()
     }
 }

@@ -57,4 +57,9 @@ impl Members {
     pub fn leave(&self) -> bool {
         self.0.fetch_sub(1, or_planted!(AcqRel, "leave-relaxed" => Relaxed)) == 1
     }
+
+    /// Whether the last one has left.
+    pub fn have_left(&self) -> bool {
+        self.0.load(Relaxed) == 0
+    }
 }

@@ -44,6 +44,7 @@ const PLANTED: &[(&str, &str)] = &[
     ("last-outside-lock", "directories::a_flag_says_whether_there_is_anything"),
     ("generation-after-entry", "directories::who_has_an_entry_knows_its_generation"),
     ("key-goes-anyway", "directories::an_entry_is_found_by_its_key_while_it_has_members"),
+    ("all-with-ended", "directories::an_entry_is_found_by_its_key_while_it_has_members"),
     ("close-relaxed", "countdown::the_last_member_wakes_the_owner"),
     ("done-relaxed", "countdown::the_last_member_wakes_the_owner"),
     ("is-done-relaxed", "completion::a_result_is_read_once_and_freed_once"),

@@ -81,6 +81,7 @@ fn an_entry_is_found_by_its_key_while_it_has_members() {
         let keeps_old = old.clone();
         let other = thread::spawn(move || all.leave(&old));
         let new = all.join(Some(1));
+        assert_eq!(all.directory.all().len(), 1, "one key, one entry");
         other.join().unwrap();
         let found = all.join(Some(1));
         assert!(Arc::ptr_eq(&found.0, &new.0), "one key, one entry");
