@@ -44,6 +44,7 @@ mod seeded_budgets;
 mod seeded_deadlocks;
 mod select;
 mod shares;
+mod sleeps;
 mod spread;
 mod stress;
 mod support;
