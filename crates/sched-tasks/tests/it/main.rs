@@ -30,6 +30,7 @@ mod locks;
 mod many_groups;
 mod medley;
 mod net;
+mod net_local;
 mod nurseries;
 mod open_nurseries;
 mod overflow;
