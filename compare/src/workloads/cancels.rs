@@ -55,7 +55,7 @@ mod ours {
 
     fn cancel_when(
         begun: &mut Option<Instant>,
-        n: &Nursery<'_>,
+        n: &Nursery<'_, '_>,
         all_wait: impl Fn() -> bool,
     ) -> Result<(), TaskError> {
         while !all_wait() {
