@@ -18,12 +18,13 @@ mod ours {
     pub fn receive(runtime: &Runtime, each: usize) -> Result<usize, Failure> {
         let sum = runtime.run(|| {
             nursery(|n| {
-                let receivers: [_; CHANNELS] = std::array::from_fn(|_| {
+                let channels: [_; CHANNELS] = std::array::from_fn(|_| {
                     let (tx, rx) = channel(CAPACITY);
-                    n.spawn(move || (0..each).for_each(|value| tx.send(value).expect("there is a receiver")));
-                    rx
+                    let sender = tx.clone();
+                    n.spawn(move || (0..each).for_each(|value| sender.send(value).expect("there is a receiver")));
+                    (tx, rx) // it stays open: one that has ended would be ready for ever
                 });
-                let [one, two, three, four] = &receivers;
+                let [(_, one), (_, two), (_, three), (_, four)] = &channels;
                 let mut sum = 0;
                 for _ in 0..CHANNELS * each {
                     sum += select! {
