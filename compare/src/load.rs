@@ -147,7 +147,7 @@ pub fn ask(client: Client) -> Result<Served, Failure> {
     Ok(Served { per_second, p99_us, cpu_us, switches: voluntary_switches()?.saturating_sub(switches) as f64 / count })
 }
 
-fn cpu_time() -> Result<Duration, Failure> {
+pub fn cpu_time() -> Result<Duration, Failure> {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Ok(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
 }

@@ -2,6 +2,7 @@
 
 mod budgeted;
 mod budgets;
+mod cancels;
 mod dag;
 mod echo;
 mod fib;
@@ -20,6 +21,7 @@ mod janus_loops;
 mod janus_primes;
 mod janus_spawn;
 mod jobs;
+mod nurseries;
 mod park_fibers;
 mod park_futures;
 mod peers;
@@ -28,16 +30,19 @@ mod pingpong;
 pub mod process_scale;
 mod reach;
 mod scale;
+mod selects;
 mod serve;
 mod shares;
 mod sim;
 mod skynet;
+mod sleeps;
 mod spawn;
 mod steal;
 mod stream;
 mod switch;
 mod thread_scale;
 mod turns;
+mod uts;
 mod yields;
 
 use crate::Failure;
@@ -62,9 +67,14 @@ pub const ALL: &[Workload] = &[
     Workload { name: yields::NAME, about: "2 tasks take turns on 1 worker", run: yields::run },
     Workload { name: spawn::NAME, about: "spawn and join 1 M empty tasks", run: spawn::run },
     Workload { name: skynet::NAME, about: "a tree of tasks, 10 children each", run: skynet::run },
+    Workload { name: uts::NAME, about: "an unbalanced tree of tasks", run: uts::run },
+    Workload { name: nurseries::NAME, about: "a nursery with one child, in a loop", run: nurseries::run },
     Workload { name: fib::NAME, about: "fork-join without a cutoff", run: fib::run },
     Workload { name: pingpong::NAME, about: "channel round trip, 1 worker", run: pingpong::run },
     Workload { name: stream::NAME, about: "messages through one channel", run: stream::run },
+    Workload { name: selects::NAME, about: "select! over 4 busy channels", run: selects::run },
+    Workload { name: sleeps::NAME, about: "100,000 sleeps of 0 to 100 ms", run: sleeps::run },
+    Workload { name: cancels::NAME, about: "100,000 waiting tasks are cancelled", run: cancels::run },
     Workload { name: park_fibers::NAME, about: "memory of 1 M parked fibers", run: park_fibers::run },
     Workload { name: park_futures::NAME, about: "memory of 1 M parked futures", run: park_futures::run },
     Workload { name: steal::NAME, about: "publish to start on an idle worker", run: steal::run },
@@ -138,8 +148,8 @@ mod tests {
         let error = find("yeild").expect_err("it is misspelt").to_string();
         assert_eq!(
             error,
-            "no workload is called `yeild`; there are: switch yield spawn skynet fib pingpong \
-             stream park-fibers park-futures steal scale thread-scale process-scale shares turns island pick sim budgets budgeted dag jobs reach flow-chain \
+            "no workload is called `yeild`; there are: switch yield spawn skynet uts nursery fib pingpong \
+             stream select sleeps cancel park-fibers park-futures steal scale thread-scale process-scale shares turns island pick sim budgets budgeted dag jobs reach flow-chain \
              flow-parallel flow-fan flow-control flow-memory echo http janus-fib janus-primes janus-loops janus-checks janus-spawn janus-compile"
         );
     }

@@ -16,6 +16,11 @@ pub fn tokio(workers: usize) -> Result<tokio::runtime::Runtime, Failure> {
     Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(workers).build()?)
 }
 
+/// The same, with timers.
+pub fn tokio_with_time(workers: usize) -> Result<tokio::runtime::Runtime, Failure> {
+    Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_time().build()?)
+}
+
 /// A tokio runtime on the thread that calls it.
 pub fn tokio_on_this_thread() -> Result<tokio::runtime::Runtime, Failure> {
     Ok(tokio::runtime::Builder::new_current_thread().build()?)

@@ -1,8 +1,8 @@
-//! TCP that blocks only the task.
+//! Sockets that block only the task: TCP, UDP, and those of the file system.
 //!
 //! Room: interface.
 //!
-//! The types look like those of [`std::net`], and read and write like them. On a plain thread they block the thread. A cancellation interrupts a wait, never what was
+//! The types look like those of [`std::net`] and [`std::os::unix::net`], and read and write like them. On a plain thread they block the thread. A cancellation interrupts a wait, never what was
 //! read, written or accepted. For futures, `into_async` turns a socket into one that implements the traits of `futures`.
 //!
 //! ```
@@ -31,4 +31,7 @@
 //! ```
 
 #[doc(inline)]
-pub use sched_tasks::net::{AsyncTcpListener, AsyncTcpStream, Incoming, TcpListener, TcpStream};
+pub use sched_tasks::net::{
+    AsyncTcpListener, AsyncTcpStream, AsyncUnixStream, Incoming, TcpListener, TcpStream, UdpSocket, UnixDatagram,
+    UnixListener, UnixStream,
+};

@@ -58,6 +58,7 @@ mod unblock;
 mod wait;
 mod wait_queue;
 pub mod watch;
+mod wheel;
 
 pub use authority::{Authority, Capability};
 pub use block_on::block_on;

@@ -17,7 +17,7 @@ use mech_sync::TIMEOUT;
 use crate::{
     channel::{self, Receiver},
     drive::runtime,
-    kernel::clock::{self, Alarm, AlarmKey, Clock},
+    kernel::clock::{self, AlarmKey, Clock},
     strand,
     strand::future_wait::FutureWait,
     strand::room,
@@ -85,7 +85,7 @@ impl Sleep {
             None => {
                 let wait = FutureWait::begin(cx.waker());
                 let clock = &runtime::here().clock;
-                let alarm = clock.set_at(at, Alarm::Wake(wait.token(), TIMEOUT));
+                let alarm = clock.set_wake(at, wait.token(), TIMEOUT);
                 self.set = Some(Set { wait, clock, alarm });
                 false
             }

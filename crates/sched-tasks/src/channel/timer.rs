@@ -27,7 +27,7 @@ use mech_sync::{SpinLock, WaitToken};
 use super::error::TryRecvError;
 use crate::{
     drive::runtime,
-    kernel::clock::{self, Alarm, AlarmKey, Clock, later},
+    kernel::clock::{self, AlarmKey, Clock, later},
     strand,
 };
 
@@ -77,7 +77,7 @@ impl<T> Timer<T> {
         let due = self.state.lock().due;
         let Some(due) = due.filter(|due| *due > clock::now()) else { return true };
         let clock = &runtime::here().clock;
-        let alarm = clock.set_at(due, Alarm::Wake(token, code));
+        let alarm = clock.set_wake(due, token, code);
         let mut state = self.state.lock();
         state.waits.push(Wait { token, code, clock, alarm });
         state.due.is_none() // closed meanwhile

@@ -399,7 +399,7 @@ impl Builder {
             },
             shares: Shares::new(workers),
             idle: Idle::new(),
-            clock: if self.is_seeded { Clock::stepped() } else { Clock::default() },
+            clock: if self.is_seeded { Clock::stepped() } else { Clock::new(workers) },
             pool: Pool::new(self.blocking_threads),
             watchdog: Watchdog::new(self.watchdog.filter(|_| !self.is_seeded), self.on_stuck, workers),
             workers: slots.collect(),

@@ -91,18 +91,20 @@ impl Worker {
         }
     }
 
-    /// Sleeps until it is notified, or until there are events of sockets, if no other thread waits for them.
+    /// Sleeps until it is notified, until the first of its timers, or until there are events of sockets, if no other thread waits for them.
     fn rest(&self) -> Arrived {
+        let deadline = self.first_timer();
         #[cfg(feature = "net")]
-        if let Some(arrived) = crate::reactor::sleep(self.inbox) {
+        if let Some(arrived) = crate::reactor::sleep(self.inbox, deadline) {
             return Arrived(Some(arrived));
         }
-        self.inbox.sleep(None);
+        self.inbox.sleep(deadline);
         Arrived::default()
     }
 
     /// One look at everything; a searcher looks again and again, less and less often.
     fn look(&self, searching: bool) -> Option<Next> {
+        self.end_due_waits();
         let found = self.next();
         if found.is_some() || !searching || wants_a_poller() {
             return found;
@@ -110,7 +112,7 @@ impl Worker {
         for step in 0..SEARCH_STEPS {
             let pause_end = Instant::now() + Duration::from_micros(1 << step);
             while Instant::now() < pause_end {
-                if self.inbox.has_arrivals() || self.shared.has_work(self.index) {
+                if self.inbox.has_arrivals() || self.shared.has_work(self.index) || self.has_due_waits_now() {
                     break;
                 }
                 if step < POLITE_STEP {
@@ -122,6 +124,7 @@ impl Worker {
             if self.shared.is_stopping() {
                 return None;
             }
+            self.end_due_waits();
             let found = self.next();
             if found.is_some() {
                 return found;

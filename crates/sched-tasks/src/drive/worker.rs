@@ -36,7 +36,9 @@ use crate::{
     strand::Strand,
 };
 
-/// After so many switches a worker looks whether events of sockets have gone unseen.
+/// After so many switches a worker looks whether waits of its tasks are over.
+const TIMER_INTERVAL: u64 = 16;
+/// After so many, whether events of sockets have gone unseen.
 #[cfg(feature = "net")]
 const POLL_INTERVAL: u64 = 64;
 
@@ -81,6 +83,7 @@ impl Worker {
                 panic!("worker {} was told to fail", self.index);
             }
             self.start_cleanups(worker_strand);
+            self.end_due_waits();
             match self.found.take().map(Next::Start).or_else(|| self.next()).or_else(|| self.search()) {
                 Some(next) => {
                     self.shared.watchdog.arm(self.watch, self.shared);
@@ -142,9 +145,8 @@ impl Worker {
         let lost = current::enter(worker_strand, || {
             loop {
                 stats::add(&self.counters.switches, 1);
-                #[cfg(feature = "net")]
-                if self.counters.switches.load(Relaxed).is_multiple_of(POLL_INTERVAL) {
-                    crate::reactor::poll_if_due();
+                if self.counters.switches.load(Relaxed).is_multiple_of(TIMER_INTERVAL) {
+                    self.look_around();
                 }
                 if WATCHED {
                     self.counters.timing.enter_task();
@@ -169,6 +171,16 @@ impl Worker {
         self.watch.clear();
         if let Some(key) = lost {
             self.clean_up_overflow(key, self.fibers.strand(key), worker_strand);
+        }
+    }
+
+    /// Between two fibers: what has come meanwhile that no thread delivers?
+    #[inline(always)]
+    fn look_around(&self) {
+        self.end_due_waits();
+        #[cfg(feature = "net")]
+        if self.counters.switches.load(Relaxed).is_multiple_of(POLL_INTERVAL) {
+            crate::reactor::poll_if_due();
         }
     }
 
@@ -200,6 +212,7 @@ fn run_tasks<const WATCHED: bool>(strand: &Strand, mut word: usize) -> usize {
                 worker.counters.timing.enter_task();
             }
             runnable.run(strand);
+            worker.end_due_waits_at_times();
             next = worker.next();
             if let Some(Next::Start(other)) = &next
                 && !(has_usual_stack && worker.is_for_usual_stack(other))

@@ -2,7 +2,8 @@
 //!
 //! Room: driver. Knows time; knows nothing of what a wait is for.
 //!
-//! One thread per runtime, started by the first alarm, sleeps until the earliest. Setting and clearing an alarm is a lock and a step in a tree; there is no polling.
+//! Waits of a worker's own tasks are ended by that worker (`timers.rs`). For all others one thread per runtime, started by the first alarm, sleeps until the earliest. Setting and clearing
+//! such an alarm is a lock and a step in a tree; there is no polling.
 //!
 //! The clock of a seeded runtime has no thread. It stands still until the driver moves it, and alarms go off on the driver's thread: the earliest first, and of two
 //! for the same time the one that was set first.
@@ -19,9 +20,16 @@ use std::{
 
 use mech_sync::{WaitToken, tally};
 
-use super::{cpu_server::CpuServer, nursery::NurseryCore, shared::Shared, strand, wake};
+use super::{
+    cpu_server::CpuServer,
+    nursery::NurseryCore,
+    shared::Shared,
+    strand,
+    timers::{TICK_BITS, WorkerTimers},
+    wake,
+};
 pub(crate) use crate::deadline::later;
-use crate::{error::Reason, trace::nanos};
+use crate::{error::Reason, trace::nanos, wheel};
 
 /// What happens when the time comes.
 pub(crate) enum Alarm {
@@ -35,32 +43,43 @@ pub(crate) enum Alarm {
     Look(&'static Shared),
     /// Time of a context has come back.
     Refill(Weak<CpuServer>),
+    /// Waits of futures may be overdue, since their worker is kept by a task.
+    Overdue { clock: &'static Clock, worker: usize, at: u64 },
 }
 
 /// Names an alarm, to clear it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AlarmKey {
+    Shared(SharedKey),
+    OfWorker(u32, wheel::Key),
+}
+
+/// Names an alarm of the clock's thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct AlarmKey {
+pub(crate) struct SharedKey {
     at: Instant,
     /// Two alarms may be due at the same time.
     number: u64,
 }
 
-#[derive(Default)]
 pub(crate) struct Clock {
     state: Mutex<State>,
     changed: Condvar,
+    /// When it was made.
+    base: Instant,
+    /// The timers of each worker. None in a seeded run: there the order of all alarms is one.
+    timers: Box<[WorkerTimers]>,
     /// Time that passes only when it is told to.
     virtual_time: Option<VirtualTime>,
 }
 
 struct VirtualTime {
-    base: Instant,
     nanos: AtomicU64,
 }
 
 #[derive(Default)]
 struct State {
-    alarms: BTreeMap<AlarmKey, Alarm>,
+    alarms: BTreeMap<SharedKey, Alarm>,
     next_number: u64,
     thread: Option<JoinHandle<()>>,
     stopped: bool,
@@ -92,17 +111,27 @@ pub(crate) fn due(after: Duration) -> Instant {
 }
 
 impl Clock {
+    /// A clock for so many workers.
+    pub(crate) fn new(workers: usize) -> Self {
+        Self {
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            base: Instant::now(),
+            timers: (0..workers).map(|_| WorkerTimers::default()).collect(),
+            virtual_time: None,
+        }
+    }
+
     /// A clock that is moved by a driver.
     pub(crate) fn stepped() -> Self {
-        let virtual_time = Some(VirtualTime { base: Instant::now(), nanos: AtomicU64::new(0) });
-        Self { virtual_time, ..Self::default() }
+        Self { virtual_time: Some(VirtualTime { nanos: AtomicU64::new(0) }), ..Self::new(0) }
     }
 
     /// What time it is.
     pub(crate) fn now(&self) -> Instant {
         match &self.virtual_time {
             None => Instant::now(),
-            Some(time) => later(time.base, Duration::from_nanos(time.nanos.load(Relaxed))),
+            Some(time) => later(self.base, Duration::from_nanos(time.nanos.load(Relaxed))),
         }
     }
 
@@ -138,7 +167,7 @@ impl Clock {
         let (alarm, at) = {
             let mut state = self.lock();
             let (&first, _) = state.alarms.first_key_value()?;
-            let at = first.at.saturating_duration_since(time.base);
+            let at = first.at.saturating_duration_since(self.base);
             if nanos(at) > time.nanos.load(Relaxed) {
                 if !may_move {
                     return None;
@@ -155,15 +184,50 @@ impl Clock {
         tally::lock(&self.state)
     }
 
+    /// What time it is on the wheels of the workers.
+    pub(super) fn tick(&self) -> u64 {
+        nanos(self.base.elapsed()) >> TICK_BITS
+    }
+
+    pub(super) fn time_of(&self, tick: u64) -> Instant {
+        later(self.base, Duration::from_nanos(tick.saturating_mul(1 << TICK_BITS)))
+    }
+
+    pub(super) fn timers(&self, worker: usize) -> &WorkerTimers {
+        &self.timers[worker]
+    }
+
+    /// Ends the wait of `token` at this time, with this code. The timer is that of the worker that the caller runs on, if it is one of ours.
+    pub(crate) fn set_wake(&'static self, at: Instant, token: WaitToken, code: u16) -> AlarmKey {
+        strand::with(|strand| match &strand.worker {
+            Some(worker) if std::ptr::eq(&worker.shared.clock, self) && !self.timers.is_empty() => {
+                let due = nanos(at.saturating_duration_since(self.base)).div_ceil(1 << TICK_BITS);
+                let (key, guard_at) = self.timers[worker.index].set(due, token, code, worker.inbox);
+                worker.next_timer.set(worker.next_timer.get().min(due));
+                if let Some(guard_at) = guard_at {
+                    self.guard(worker.index, guard_at);
+                }
+                AlarmKey::OfWorker(worker.index as u32, key)
+            }
+            _ => self.set_at(at, Alarm::Wake(token, code)),
+        })
+    }
+
+    /// Looks after the timers of a worker at this time.
+    #[cold]
+    fn guard(&'static self, worker: usize, at: u64) {
+        self.set_at(self.time_of(at), Alarm::Overdue { clock: self, worker, at });
+    }
+
     /// Sets an alarm.
     pub(crate) fn set(&'static self, after: Duration, alarm: Alarm) -> AlarmKey {
         self.set_at(later(self.now(), after), alarm)
     }
 
     /// Sets an alarm.
-    pub(crate) fn set_at(&'static self, at: Instant, alarm: Alarm) -> AlarmKey {
+    fn set_at(&'static self, at: Instant, alarm: Alarm) -> AlarmKey {
         let mut state = self.lock();
-        let key = AlarmKey { at, number: state.next_number };
+        let key = SharedKey { at, number: state.next_number };
         state.next_number += 1;
         state.alarms.insert(key, alarm);
         let is_first = state.alarms.first_key_value().is_some_and(|(first, _)| *first == key);
@@ -175,13 +239,18 @@ impl Clock {
         if is_first {
             self.changed.notify_one();
         }
-        key
+        AlarmKey::Shared(key)
     }
 
     /// Clears an alarm that may have gone off.
     pub(crate) fn clear(&self, key: AlarmKey) {
-        let alarm = self.lock().alarms.remove(&key);
-        drop(alarm);
+        match key {
+            AlarmKey::Shared(key) => {
+                let alarm = self.lock().alarms.remove(&key);
+                drop(alarm);
+            }
+            AlarmKey::OfWorker(worker, key) => self.timers[worker as usize].clear(key),
+        }
     }
 
     fn keep_time(&self) {
@@ -211,6 +280,7 @@ impl Clock {
             state.alarms.clear();
             state.thread.take()
         };
+        self.timers.iter().for_each(WorkerTimers::clear_all);
         self.changed.notify_one();
         if let Some(thread) = thread {
             thread.join().expect("the clock does not panic");
@@ -238,6 +308,11 @@ impl Alarm {
             Alarm::Refill(server) => {
                 if let Some(server) = server.upgrade() {
                     server.refill();
+                }
+            }
+            Alarm::Overdue { clock, worker, at } => {
+                if let Some(next) = clock.timers[worker].end_overdue(at, clock.tick()) {
+                    clock.guard(worker, next);
                 }
             }
         }

@@ -37,6 +37,7 @@ pub(crate) mod stepwise;
 pub(crate) mod strand;
 pub(crate) mod takes;
 pub(crate) mod thread;
+pub(crate) mod timers;
 pub(crate) mod turn;
 mod unwinding;
 pub(crate) mod wake;

@@ -24,6 +24,7 @@ use super::{
     stepwise::Stepwise,
     strand::Strand,
     task::{Runnable, RunnableRef},
+    timers::NEVER,
     watchdog::Watched,
 };
 use crate::{
@@ -71,6 +72,8 @@ pub(crate) struct Worker {
     /// A task that a stopping fiber found and had no fiber for.
     pub(crate) found: Cell<Option<RunnableRef>>,
     pub(crate) tick: Cell<u32>,
+    /// When it looks at its timers, by the clock's ticks; see `timers.rs`.
+    pub(crate) next_timer: Cell<u64>,
     /// What `Shared::goes_long_way` said at the last choice that was no yield from one ready fiber to the next. While a task of a group runs here it is true; that there are groups
     /// is noticed after a bounded number of yields.
     pub(crate) went_long_way: Cell<bool>,
@@ -162,6 +165,7 @@ impl Worker {
             handoff: Cell::new(None),
             found: Cell::new(None),
             tick: Cell::new(0),
+            next_timer: Cell::new(NEVER),
             went_long_way: Cell::new(true),
             look_at: Cell::new(0),
             next_look: Cell::new(0),

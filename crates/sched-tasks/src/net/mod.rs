@@ -1,8 +1,8 @@
-//! TCP that blocks only the task.
+//! Sockets that block only the task: TCP, UDP, and those of the file system.
 //!
 //! Room: interface.
 //!
-//! The types look like those of [`std::net`], and read and write like them. On a plain thread they block the thread.
+//! The types look like those of [`std::net`] and [`std::os::unix::net`], and read and write like them. On a plain thread they block the thread.
 //!
 //! # Invariant
 //! A cancellation loses no byte and no connection: it interrupts a wait, never what was read, written or accepted.
@@ -36,8 +36,13 @@
 //! ```
 
 mod asynchronous;
+mod connection;
+mod limit;
 mod listener;
 mod stream;
+mod udp;
+mod unix;
+mod unix_datagram;
 
 use std::{
     io,
@@ -47,6 +52,9 @@ use std::{
 pub use asynchronous::{AsyncTcpListener, AsyncTcpStream};
 pub use listener::{Incoming, TcpListener};
 pub use stream::TcpStream;
+pub use udp::UdpSocket;
+pub use unix::{AsyncUnixStream, UnixListener, UnixStream};
+pub use unix_datagram::UnixDatagram;
 
 use crate::{reactor::refuse_seeded, unblock};
 

@@ -3,18 +3,21 @@
 //! Room: interface.
 
 use std::{
-    io::{self, IoSlice, IoSliceMut, Read, Write},
+    io,
     net::{Shutdown, SocketAddr, ToSocketAddrs},
     os::fd::{AsFd, BorrowedFd},
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
-use super::{AsyncTcpStream, resolve};
+use super::{
+    AsyncTcpStream,
+    connection::{Connection, reads_and_writes},
+    limit::explained,
+    resolve,
+};
 use crate::reactor::{Direction, Registered, charge, refuse_seeded};
-use crate::time::Elapsed;
 
 /// A connection. As [`std::net::TcpStream`], but waiting blocks only the task.
 ///
@@ -37,11 +40,7 @@ use crate::time::Elapsed;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct TcpStream {
-    pub(super) io: Registered<std::net::TcpStream>,
-    read_limit: Limit,
-    write_limit: Limit,
-}
+pub struct TcpStream(Connection<std::net::TcpStream>);
 
 impl TcpStream {
     /// Connects to `address`, or to the first of its addresses that answers. Names are looked up without blocking a
@@ -76,33 +75,33 @@ impl TcpStream {
 
     /// The address of the other end.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        self.io.get_ref().peer_addr()
+        self.0.get_ref().peer_addr()
     }
 
     /// The address of this end.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.io.get_ref().local_addr()
+        self.0.get_ref().local_addr()
     }
 
     /// Ends reading, writing or both; also for tasks that wait in one.
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         charge();
-        self.io.get_ref().shutdown(how)
+        self.0.get_ref().shutdown(how)
     }
 
     /// Sends small writes at once instead of gathering them.
     pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
-        self.io.get_ref().set_nodelay(nodelay)
+        self.0.get_ref().set_nodelay(nodelay)
     }
 
     /// Whether small writes are sent at once.
     pub fn nodelay(&self) -> io::Result<bool> {
-        self.io.get_ref().nodelay()
+        self.0.get_ref().nodelay()
     }
 
     /// Reads without taking: the next read gives the same bytes.
     pub fn peek(&self, into: &mut [u8]) -> io::Result<usize> {
-        self.reading(|io| io.peek(into))
+        self.0.reading(|io| io.peek(into))
     }
 
     /// The same connection with a descriptor of its own. Time limits are copied, not shared.
@@ -122,9 +121,8 @@ impl TcpStream {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn try_clone(&self) -> io::Result<Self> {
-        let clone = Self::try_from(self.io.get_ref().try_clone()?)?;
-        clone.read_limit.0.store(self.read_limit.0.load(Relaxed), Relaxed);
-        clone.write_limit.0.store(self.write_limit.0.load(Relaxed), Relaxed);
+        let clone = Self::try_from(self.0.get_ref().try_clone()?)?;
+        clone.0.copy_limits(&self.0);
         Ok(clone)
     }
 
@@ -142,22 +140,22 @@ impl TcpStream {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn set_read_timeout(&self, limit: Option<Duration>) -> io::Result<()> {
-        self.read_limit.set(limit)
+        self.0.read_limit.set(limit)
     }
 
     /// How long a read may wait.
     pub fn read_timeout(&self) -> Option<Duration> {
-        self.read_limit.get()
+        self.0.read_limit.get()
     }
 
     /// How long a write may wait; see [`set_read_timeout`](Self::set_read_timeout).
     pub fn set_write_timeout(&self, limit: Option<Duration>) -> io::Result<()> {
-        self.write_limit.set(limit)
+        self.0.write_limit.set(limit)
     }
 
     /// How long a write may wait.
     pub fn write_timeout(&self) -> Option<Duration> {
-        self.write_limit.get()
+        self.0.write_limit.get()
     }
 
     /// The same connection for futures: it implements `futures::AsyncRead` and `AsyncWrite`. Time limits stay behind; see [`timeout`](crate::timeout).
@@ -180,7 +178,7 @@ impl TcpStream {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn into_async(self) -> AsyncTcpStream {
-        AsyncTcpStream::of(self.io)
+        AsyncTcpStream::of(self.0.into_registered())
     }
 
     /// A connection that does not block.
@@ -189,68 +187,11 @@ impl TcpStream {
     }
 
     pub(super) fn of(io: Registered<std::net::TcpStream>) -> Self {
-        Self { io, read_limit: Limit::default(), write_limit: Limit::default() }
-    }
-
-    fn reading<T>(&self, mut operation: impl FnMut(&std::net::TcpStream) -> io::Result<T>) -> io::Result<T> {
-        let limit = self.read_limit.get();
-        self.io.run(Direction::Read, limit, |io| operation(io)).map_err(|error| explained(error, limit))
-    }
-
-    fn writing<T>(&self, mut operation: impl FnMut(&std::net::TcpStream) -> io::Result<T>) -> io::Result<T> {
-        let limit = self.write_limit.get();
-        self.io.run(Direction::Write, limit, |io| operation(io)).map_err(|error| explained(error, limit))
+        Self(Connection::of(io))
     }
 }
 
-impl Read for &TcpStream {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.reading(|mut io| io.read(into))
-    }
-
-    fn read_vectored(&mut self, into: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        self.reading(|mut io| io.read_vectored(into))
-    }
-}
-
-impl Write for &TcpStream {
-    fn write(&mut self, from: &[u8]) -> io::Result<usize> {
-        self.writing(|mut io| io.write(from))
-    }
-
-    fn write_vectored(&mut self, from: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.writing(|mut io| io.write_vectored(from))
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        charge();
-        Ok(()) // nothing is buffered
-    }
-}
-
-impl Read for TcpStream {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        (&*self).read(into)
-    }
-
-    fn read_vectored(&mut self, into: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        (&*self).read_vectored(into)
-    }
-}
-
-impl Write for TcpStream {
-    fn write(&mut self, from: &[u8]) -> io::Result<usize> {
-        (&*self).write(from)
-    }
-
-    fn write_vectored(&mut self, from: &[IoSlice<'_>]) -> io::Result<usize> {
-        (&*self).write_vectored(from)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        (&*self).flush()
-    }
-}
+reads_and_writes!(TcpStream);
 
 impl TryFrom<std::net::TcpStream> for TcpStream {
     type Error = io::Error;
@@ -263,7 +204,7 @@ impl TryFrom<std::net::TcpStream> for TcpStream {
 
 impl AsFd for TcpStream {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.io.as_fd()
+        self.0.as_fd()
     }
 }
 
@@ -272,16 +213,6 @@ fn connect(address: SocketAddr, limit: Option<Duration>) -> io::Result<Registere
     let io = begin_connect(address)?;
     io.run_paid(Direction::Write, limit, is_connected).map_err(|error| explained(error, limit))?;
     Ok(io)
-}
-
-/// Says of a wait that was ended by its limit how long that was. The system has errors of the same kind, with numbers.
-fn explained(error: io::Error, limit: Option<Duration>) -> io::Error {
-    match limit {
-        Some(after) if error.kind() == io::ErrorKind::TimedOut && error.raw_os_error().is_none() => {
-            Elapsed { after }.into()
-        }
-        _ => error,
-    }
 }
 
 /// Begins to connect: the socket is ready to be written when that has come to an end.
@@ -305,31 +236,5 @@ pub(super) fn is_connected(stream: &std::net::TcpStream) -> io::Result<()> {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotConnected => Err(io::ErrorKind::WouldBlock.into()),
         Err(error) => Err(error),
-    }
-}
-
-/// How many nanoseconds an operation may wait; zero: for ever.
-#[derive(Debug, Default)]
-struct Limit(AtomicU64);
-
-impl Limit {
-    fn set(&self, limit: Option<Duration>) -> io::Result<()> {
-        let nanos = match limit {
-            None => 0,
-            Some(Duration::ZERO) => {
-                let message = "a time limit of zero lets nothing happen; use `None` for no limit";
-                return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
-            }
-            Some(limit) => u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX),
-        };
-        self.0.store(nanos, Relaxed);
-        Ok(())
-    }
-
-    fn get(&self) -> Option<Duration> {
-        match self.0.load(Relaxed) {
-            0 => None,
-            nanos => Some(Duration::from_nanos(nanos)),
-        }
     }
 }

@@ -30,7 +30,7 @@ use std::{
         },
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use mech_sync::{Inbox, PollerRole, Taken, inbox::Notify, tally::lock, ticks};
@@ -111,16 +111,24 @@ pub(crate) fn wants_a_poller() -> bool {
     in_use().is_some_and(|reactor| reactor.role.is_free())
 }
 
-/// Sleeps until `inbox` is notified or there are events. None if no sockets are in use, or another thread waits for them.
-pub(crate) fn sleep(inbox: &'static Inbox) -> Option<Arrived> {
+/// Sleeps until `inbox` is notified, there are events, or the time has come. None if no sockets are in use, or another thread waits for them.
+pub(crate) fn sleep(inbox: &'static Inbox, deadline: Option<Instant>) -> Option<Arrived> {
     let reactor = in_use()?;
     if !reactor.take_role() {
         return None;
     }
     let mut buffers = Buffers::take();
-    inbox.sleep_elsewhere(&reactor.notifier, || reactor.wait(&mut buffers, None));
+    inbox.sleep_elsewhere(&reactor.notifier, || {
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        reactor.wait(&mut buffers, left.map(timespec).as_ref());
+    });
     reactor.give_up_role();
     Some(Arrived { reactor, buffers })
+}
+
+/// The longest is longer than any machine runs.
+fn timespec(time: Duration) -> Timespec {
+    Timespec { tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX).min(i64::from(i32::MAX)), tv_nsec: time.subsec_nanos().into() }
 }
 
 /// For a worker that is busy: looks whether there are events, now and then.

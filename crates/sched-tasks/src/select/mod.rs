@@ -26,6 +26,7 @@ use std::{
 };
 
 use mech_sync::{TIMEOUT, WaitToken};
+use smallvec::SmallVec;
 
 use crate::{
     chance::Decision,
@@ -77,13 +78,14 @@ mod sealed {
 #[derive(Default)]
 #[must_use = "a select does nothing before `wait`"]
 pub struct Select<'a> {
-    /// With the numbers the user knows them by; their order changes.
-    cases: Vec<(usize, &'a mut dyn Case)>,
+    /// With the numbers the user knows them by; their order changes. Those of a common select need no allocation.
+    cases: SmallVec<[(usize, &'a mut dyn Case); 8]>,
     is_biased: bool,
 }
 
 impl<'a> Select<'a> {
     /// No cases yet.
+    #[inline]
     pub fn new() -> Self {
         Self::default()
     }
@@ -111,6 +113,7 @@ impl<'a> Select<'a> {
     ///
     /// # Panics
     /// If another select completed it: take its [outcome](RecvCase::take) first; a value that was sent is gone.
+    #[inline]
     pub fn with(mut self, case: &'a mut impl Case) -> Self {
         assert!(
             case.is_open(),
@@ -176,20 +179,34 @@ impl<'a> Select<'a> {
     }
 
     /// Tries all cases, in random order or in the order they were added.
+    #[inline]
     fn attempt(&mut self, strand: &Strand) -> Option<usize> {
         if self.is_biased {
             self.cases.sort_unstable_by_key(|(number, _)| *number);
-        } else {
-            self.shuffle(strand);
+            return self.cases.iter_mut().find_map(|(number, case)| case.attempt().then_some(*number));
         }
-        self.cases.iter_mut().find_map(|(number, case)| case.attempt().then_some(*number))
+        // Chance is asked only about those that are tried. If none can be completed, the order of all is random afterwards.
+        for tried in 0..self.cases.len() {
+            self.choose_next(strand, tried);
+            let (number, case) = &mut self.cases[tried];
+            if case.attempt() {
+                return Some(*number);
+            }
+        }
+        None
+    }
+
+    /// Puts one of those from `place` on there.
+    #[inline]
+    fn choose_next(&mut self, strand: &Strand, place: usize) {
+        let left = self.cases.len() - place;
+        if left > 1 {
+            self.cases.swap(place, place + strand.choose(left, Decision::Select));
+        }
     }
 
     fn shuffle(&mut self, strand: &Strand) {
-        for left in (2..=self.cases.len()).rev() {
-            let chosen = left - 1 - strand.choose(left, Decision::Select);
-            self.cases.swap(left - 1, chosen);
-        }
+        (0..self.cases.len()).for_each(|place| self.choose_next(strand, place));
     }
 
     /// Enters every wait queue, in random order: a case's position is its code. True if one of them should be tried

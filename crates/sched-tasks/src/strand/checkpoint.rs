@@ -84,12 +84,13 @@ impl Strand {
     }
 
     /// A number below `among`. The only source of chance for what runs here, so that a seed decides all of it.
+    #[inline]
     pub(crate) fn choose(&self, among: usize, why: Decision) -> usize {
         if let Some(seeded) = self.shared().and_then(|shared| shared.seeded.as_ref()) {
             self.ensure_room();
             return seeded.choose(among, why);
         }
-        (self.random() % among as u64) as usize
+        ((u128::from(self.random()) * among as u128) >> 64) as usize
     }
 
     fn random(&self) -> u64 {

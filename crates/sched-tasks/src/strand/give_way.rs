@@ -47,6 +47,11 @@ impl Worker {
             return Some(self.yield_step());
         }
         let tick = self.tick.get().wrapping_add(1);
+        if self.has_due_waits(tick) {
+            self.tick.set(tick);
+            self.enqueue_behind_all(ReadyWhat::Fiber(waiter));
+            return Some(STOP); // the worker ends them
+        }
         if !self.shared.has_groups() && !self.has_other_work() && !self.may_go_behind_others(tick) {
             self.tick.set(tick);
             if self.leaves_short_way(tick) {
@@ -62,6 +67,12 @@ impl Worker {
     /// What is to run before `strand` goes on, whose turn is over: those that are ready, and now and then something that is put off.
     fn other_turn(&self, strand: &Strand) -> Option<usize> {
         let tick = self.tick.get().wrapping_add(1);
+        if self.has_due_waits(tick) {
+            strand.ensure_room();
+            self.tick.set(tick);
+            self.enqueue(strand.waiter);
+            return Some(STOP); // the worker ends them
+        }
         let is_alone = !self.shared.goes_long_way()
             && self.ready.is_empty()
             && !self.inbox.has_arrivals()

@@ -16,7 +16,6 @@ use std::time::Instant;
 use mech_sync::{TIMEOUT, WaitToken};
 
 use super::{Strand, Woken};
-use crate::kernel::clock::Alarm;
 
 /// How a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +52,7 @@ fn wait_with_deadline(strand: &Strand, token: WaitToken, deadline: Option<Instan
         return End::Cancelled; // before the alarm, which might be quicker: what was refused its budget sleeps no more
     }
     let clock = &shared.clock;
-    let alarm = clock.set_at(at, Alarm::Wake(token, TIMEOUT));
+    let alarm = clock.set_wake(at, token, TIMEOUT);
     let end = until(strand, token, None);
     if end != End::TimedOut {
         clock.clear(alarm);

@@ -1,0 +1,151 @@
+//! Datagrams within one machine.
+//!
+//! Room: interface.
+
+use std::{
+    io,
+    net::Shutdown,
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::net::{self as std_unix, SocketAddr},
+    },
+    path::Path,
+    time::Duration,
+};
+
+use super::connection::Connection;
+use crate::reactor::{Registered, charge, refuse_seeded};
+
+/// A socket of the file system for datagrams, which come whole and in order. As [`std::os::unix::net::UnixDatagram`], but waiting blocks only the task.
+///
+/// All operations take `&self`, so one task may receive while another sends. Futures use the methods that end in `_async`. A task that sends waits while the receiver has no room.
+///
+/// ```
+/// use bursar::{net::UnixDatagram, nursery};
+///
+/// let (one, two) = UnixDatagram::pair()?;
+/// nursery(|n| {
+///     n.try_spawn(|| (0..1000_u32).try_for_each(|i| one.send(&i.to_ne_bytes()).map(drop)).map_err(Into::into));
+///     let mut message = [0; 4];
+///     for i in 0..1000_u32 {
+///         two.recv(&mut message)?;
+///         assert_eq!(u32::from_ne_bytes(message), i);
+///     }
+///     Ok(())
+/// }).unwrap();
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct UnixDatagram(Connection<std_unix::UnixDatagram>);
+
+impl UnixDatagram {
+    /// A socket at `path`, where no file may be. The file stays when the socket is dropped.
+    pub fn bind(path: impl AsRef<Path>) -> io::Result<Self> {
+        refuse_seeded()?;
+        charge();
+        Self::try_from(std_unix::UnixDatagram::bind(path)?)
+    }
+
+    /// A socket without a path: others cannot send to it.
+    pub fn unbound() -> io::Result<Self> {
+        refuse_seeded()?;
+        charge();
+        Self::try_from(std_unix::UnixDatagram::unbound()?)
+    }
+
+    /// Two sockets that send to each other.
+    pub fn pair() -> io::Result<(Self, Self)> {
+        refuse_seeded()?;
+        charge();
+        let (one, two) = std_unix::UnixDatagram::pair()?;
+        Ok((Self::try_from(one)?, Self::try_from(two)?))
+    }
+
+    /// Sends to `path` only, and receives from there only.
+    pub fn connect(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        charge();
+        self.0.get_ref().connect(path)
+    }
+
+    /// Sends a datagram to the socket it is connected to. Returns its length.
+    pub fn send(&self, from: &[u8]) -> io::Result<usize> {
+        self.0.writing(|io| io.send(from))
+    }
+
+    /// Receives a datagram. What does not fit into `into` is lost.
+    pub fn recv(&self, into: &mut [u8]) -> io::Result<usize> {
+        self.0.reading(|io| io.recv(into))
+    }
+
+    /// Receives a datagram; returns its length and who sent it. What does not fit into `into` is lost.
+    pub fn recv_from(&self, into: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.0.reading(|io| io.recv_from(into))
+    }
+
+    /// As [`send`](Self::send), in a future.
+    pub async fn send_async(&self, from: &[u8]) -> io::Result<usize> {
+        self.0.writing_async(|io| io.send(from)).await
+    }
+
+    /// As [`recv`](Self::recv), in a future. If it is dropped before it is done, it has received nothing.
+    pub async fn recv_async(&self, into: &mut [u8]) -> io::Result<usize> {
+        self.0.reading_async(|io| io.recv(into)).await
+    }
+
+    /// As [`recv_from`](Self::recv_from), in a future. If it is dropped before it is done, it has received nothing.
+    pub async fn recv_from_async(&self, into: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.0.reading_async(|io| io.recv_from(into)).await
+    }
+
+    /// The address of this socket.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.0.get_ref().local_addr()
+    }
+
+    /// The address it is connected to.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        self.0.get_ref().peer_addr()
+    }
+
+    /// Ends receiving, sending or both; also for tasks that wait in one.
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        charge();
+        self.0.get_ref().shutdown(how)
+    }
+
+    /// How long a task may wait to receive before that fails with [`io::ErrorKind::TimedOut`]; futures use [`timeout`](crate::timeout). A limit of zero is an error.
+    pub fn set_read_timeout(&self, limit: Option<Duration>) -> io::Result<()> {
+        self.0.read_limit.set(limit)
+    }
+
+    /// How long a task may wait to receive.
+    pub fn read_timeout(&self) -> Option<Duration> {
+        self.0.read_limit.get()
+    }
+
+    /// How long a task may wait to send.
+    pub fn set_write_timeout(&self, limit: Option<Duration>) -> io::Result<()> {
+        self.0.write_limit.set(limit)
+    }
+
+    /// How long a task may wait to send.
+    pub fn write_timeout(&self) -> Option<Duration> {
+        self.0.write_limit.get()
+    }
+}
+
+impl TryFrom<std_unix::UnixDatagram> for UnixDatagram {
+    type Error = io::Error;
+
+    fn try_from(socket: std_unix::UnixDatagram) -> io::Result<Self> {
+        refuse_seeded()?;
+        socket.set_nonblocking(true)?;
+        Ok(Self(Connection::of(Registered::new(socket)?)))
+    }
+}
+
+impl AsFd for UnixDatagram {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

@@ -1,0 +1,272 @@
+//! Sleeps are ended by the worker they began on: whatever else it does, and if it does nothing.
+
+use std::{
+    future::{Future, poll_fn},
+    pin::pin,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+        mpsc,
+    },
+    task::{Context, Poll, Wake, Waker},
+    time::{Duration, Instant},
+};
+
+use sched_tasks::{
+    NurseryOptions, Runtime, block_on, channel, checkpoint, nursery, nursery_with, sleep, sleep_async, timeout, yield_now,
+};
+
+use crate::support::cpu_share_at_rest;
+
+const MOMENT: Duration = Duration::from_millis(2);
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn runtime(workers: usize) -> Runtime {
+    Runtime::builder().workers(workers).build().unwrap()
+}
+
+/// Ready when it is polled again, for which it asks at once.
+async fn yield_once() {
+    let mut is_first = true;
+    poll_fn(|cx| {
+        if std::mem::take(&mut is_first) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        Poll::Ready(())
+    })
+    .await;
+}
+
+/// A task sleeps for a moment, while `busy` is done again and again on the only worker there is.
+fn is_reached_beside(busy: impl Fn() + Sync) {
+    let is_over = AtomicBool::new(false);
+    let busy_until_over = || {
+        let begun = Instant::now();
+        while !is_over.load(Relaxed) {
+            assert!(begun.elapsed() < MINUTE, "the sleep does not end");
+            busy();
+        }
+    };
+    let outcome = runtime(1).run(|| {
+        nursery(|n| {
+            n.spawn(|| {
+                sleep(MOMENT);
+                is_over.store(true, Relaxed);
+            });
+            yield_now(); // it sleeps
+            busy_until_over();
+            is_over.store(false, Relaxed);
+            n.spawn_async(async {
+                sleep_async(MOMENT).await;
+                is_over.store(true, Relaxed);
+            });
+            yield_now();
+            busy_until_over();
+            Ok(())
+        })
+    });
+    outcome.unwrap().unwrap();
+}
+
+#[test]
+fn a_sleep_ends_beside_a_task_that_yields_alone() {
+    is_reached_beside(yield_now);
+}
+
+#[test]
+fn a_sleep_ends_beside_a_task_that_comes_to_checkpoints() {
+    is_reached_beside(checkpoint);
+}
+
+#[test]
+fn a_sleep_ends_beside_a_task_that_sends_and_receives_alone() {
+    let (tx, rx) = channel(1);
+    is_reached_beside(|| {
+        tx.send(1).unwrap();
+        rx.recv().unwrap();
+    });
+}
+
+#[test]
+fn a_sleep_ends_beside_tasks_that_never_wait() {
+    is_reached_beside(|| nursery(|n| n.spawn(|| ()).join()).unwrap());
+}
+
+#[test]
+fn a_sleep_ends_beside_two_tasks_that_yield_to_each_other() {
+    let is_over = AtomicBool::new(false);
+    let yields = || while !is_over.load(Relaxed) { yield_now() };
+    let outcome = runtime(1).run(|| {
+        nursery(|n| {
+            n.spawn(yields);
+            n.spawn(yields);
+            sleep(MOMENT);
+            is_over.store(true, Relaxed);
+            Ok(())
+        })
+    });
+    outcome.unwrap().unwrap();
+}
+
+#[test]
+fn a_sleep_ends_beside_a_future_that_is_always_ready() {
+    let is_over = AtomicBool::new(false);
+    let outcome = runtime(1).run(|| {
+        nursery(|n| {
+            n.spawn_async(async {
+                while !is_over.load(Relaxed) {
+                    yield_once().await;
+                }
+            });
+            sleep(MOMENT);
+            is_over.store(true, Relaxed);
+            Ok(())
+        })
+    });
+    outcome.unwrap().unwrap();
+}
+
+#[test]
+fn a_sleep_ends_beside_another_group_that_is_always_busy() {
+    let is_over = AtomicBool::new(false);
+    let outcome = runtime(1).run(|| {
+        nursery(|n| {
+            n.spawn(|| {
+                nursery_with(NurseryOptions::new().weight(100), |inner| {
+                    inner.spawn(|| while !is_over.load(Relaxed) { yield_now() });
+                    inner.spawn(|| while !is_over.load(Relaxed) { checkpoint() });
+                    Ok(())
+                })
+            });
+            nursery_with(NurseryOptions::new().weight(100), |inner| {
+                inner.spawn(|| {
+                    (0..5).for_each(|_| sleep(MOMENT));
+                    is_over.store(true, Relaxed);
+                });
+                Ok(())
+            })
+        })
+    });
+    outcome.unwrap().unwrap();
+}
+
+struct Called(mpsc::Sender<Instant>);
+
+impl Wake for Called {
+    fn wake(self: Arc<Self>) {
+        let _ = self.0.send(Instant::now());
+    }
+}
+
+#[test]
+fn a_future_is_woken_behind_a_task_that_keeps_its_worker() {
+    let (tell, told) = mpsc::channel();
+    let waker = Waker::from(Arc::new(Called(tell)));
+    let outcome = runtime(1).run(move || {
+        let mut slept = pin!(sleep_async(MOMENT));
+        let mut cx = Context::from_waker(&waker);
+        assert!(slept.as_mut().poll(&mut cx).is_pending());
+        // Blocks the worker: no task of it comes to a checkpoint.
+        told.recv_timeout(MINUTE).expect("the waker is called meanwhile");
+        assert!(slept.as_mut().poll(&mut cx).is_ready());
+        // Once more, since the clock looked after it once; and a later one first.
+        let (mut late, mut soon) = (pin!(sleep_async(10 * MOMENT)), pin!(sleep_async(MOMENT)));
+        assert!(late.as_mut().poll(&mut cx).is_pending() && soon.as_mut().poll(&mut cx).is_pending());
+        told.recv_timeout(MINUTE).expect("the sooner one");
+        assert!(soon.as_mut().poll(&mut cx).is_ready() && late.as_mut().poll(&mut cx).is_pending());
+        told.recv_timeout(MINUTE).expect("the later one");
+        assert!(late.as_mut().poll(&mut cx).is_ready());
+    });
+    outcome.unwrap();
+}
+
+#[test]
+fn sleeps_of_one_worker_end_in_the_order_they_are_due() {
+    let ended = Mutex::new(Vec::new());
+    let outcome = runtime(1).run(|| {
+        nursery(|n| {
+            let begun = Instant::now();
+            for number in 0..200_u32 {
+                let ended = &ended;
+                let due = begun + 20 * MOMENT + number * 7 % 200 * Duration::from_micros(50);
+                n.spawn(move || {
+                    sleep(due.saturating_duration_since(Instant::now()));
+                    ended.lock().unwrap().push(due);
+                });
+            }
+            Ok(())
+        })
+    });
+    outcome.unwrap().unwrap();
+    let ended = ended.into_inner().unwrap();
+    assert_eq!(ended.len(), 200);
+    assert!(ended.is_sorted(), "{ended:?}");
+}
+
+#[test]
+fn a_sleep_is_never_shorter_than_asked_for() {
+    let outcome = runtime(2).run(|| {
+        nursery(|n| {
+            for number in 0..500_u64 {
+                let time = Duration::from_nanos(number * number * 37);
+                n.spawn(move || {
+                    let begun = Instant::now();
+                    sleep(time);
+                    assert!(begun.elapsed() >= time, "{:?} instead of {time:?}", begun.elapsed());
+                });
+                n.spawn_async(async move {
+                    let begun = Instant::now();
+                    sleep_async(time).await;
+                    assert!(begun.elapsed() >= time, "{:?} instead of {time:?}", begun.elapsed());
+                });
+            }
+            Ok(())
+        })
+    });
+    outcome.unwrap().unwrap();
+}
+
+#[test]
+fn timers_that_were_cleared_leave_a_runtime_at_rest() {
+    let runtime = runtime(2);
+    let outcome = runtime.run(|| {
+        nursery(|n| {
+            for number in 0..10_000 {
+                let time = Duration::from_micros(1_500_000 + number * 100); // they would all be due while it is measured
+                n.spawn_async(async move { timeout(time, async { yield_now() }).await.unwrap() });
+            }
+            Ok(())
+        })
+    });
+    outcome.unwrap().unwrap();
+    let share = cpu_share_at_rest();
+    assert!(share < 0.05, "{share} of a CPU");
+}
+
+#[test]
+fn a_sleep_that_moves_to_another_worker_or_thread_ends() {
+    let slept = AtomicUsize::new(0);
+    let outcome = runtime(2).run(|| {
+        nursery(|n| {
+            for _ in 0..200 {
+                let mut sleep = Box::pin(sleep_async(MOMENT));
+                let _ = sleep.as_mut().poll(&mut Context::from_waker(Waker::noop())); // its timer is set here
+                let slept = &slept;
+                n.spawn_async(async move {
+                    sleep.await;
+                    slept.fetch_add(1, Relaxed);
+                });
+            }
+            let mut sleep = Box::pin(sleep_async(MOMENT));
+            let _ = sleep.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            std::thread::spawn(|| block_on(sleep)).join().unwrap();
+            let mut dropped = Box::pin(sleep_async(MINUTE));
+            let _ = dropped.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            std::thread::spawn(move || drop(dropped)).join().unwrap();
+            Ok(())
+        })
+    });
+    outcome.unwrap().unwrap();
+    assert_eq!(slept.into_inner(), 200);
+}
