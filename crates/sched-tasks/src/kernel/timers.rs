@@ -163,10 +163,18 @@ impl Worker {
         }
     }
 
-    /// Whether there are waits to end. Looks at the time now and then.
+    /// For a task that may go on without a switch: whether there are waits to end. Looks at the time now and then.
     #[inline(always)]
-    pub(crate) fn has_due_waits(&self, tick: u32) -> bool {
-        self.next_timer.get() != NEVER && tick.is_multiple_of(LOOK_INTERVAL) && self.has_due_waits_now()
+    pub(crate) fn has_due_waits(&self) -> bool {
+        self.next_timer.get() != NEVER && self.has_due_waits_at_times()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn has_due_waits_at_times(&self) -> bool {
+        let asked = self.timer_asked.get().wrapping_add(1);
+        self.timer_asked.set(asked);
+        asked.is_multiple_of(LOOK_INTERVAL) && self.has_due_waits_now()
     }
 
     #[cold]

@@ -74,6 +74,8 @@ pub(crate) struct Worker {
     pub(crate) tick: Cell<u32>,
     /// When it looks at its timers, by the clock's ticks; see `timers.rs`.
     pub(crate) next_timer: Cell<u64>,
+    /// How often a task that went on by itself asked for that.
+    pub(crate) timer_asked: Cell<u32>,
     /// What `Shared::goes_long_way` said at the last choice that was no yield from one ready fiber to the next. While a task of a group runs here it is true; that there are groups
     /// is noticed after a bounded number of yields.
     pub(crate) went_long_way: Cell<bool>,
@@ -166,6 +168,7 @@ impl Worker {
             found: Cell::new(None),
             tick: Cell::new(0),
             next_timer: Cell::new(NEVER),
+            timer_asked: Cell::new(0),
             went_long_way: Cell::new(true),
             look_at: Cell::new(0),
             next_look: Cell::new(0),

@@ -47,8 +47,7 @@ impl Worker {
             return Some(self.yield_step());
         }
         let tick = self.tick.get().wrapping_add(1);
-        if self.has_due_waits(tick) {
-            self.tick.set(tick);
+        if self.has_due_waits() {
             self.enqueue_behind_all(ReadyWhat::Fiber(waiter));
             return Some(STOP); // the worker ends them
         }
@@ -67,9 +66,8 @@ impl Worker {
     /// What is to run before `strand` goes on, whose turn is over: those that are ready, and now and then something that is put off.
     fn other_turn(&self, strand: &Strand) -> Option<usize> {
         let tick = self.tick.get().wrapping_add(1);
-        if self.has_due_waits(tick) {
+        if self.has_due_waits() {
             strand.ensure_room();
-            self.tick.set(tick);
             self.enqueue(strand.waiter);
             return Some(STOP); // the worker ends them
         }

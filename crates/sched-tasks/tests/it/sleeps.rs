@@ -151,6 +151,28 @@ fn a_sleep_ends_beside_another_group_that_is_always_busy() {
     outcome.unwrap().unwrap();
 }
 
+#[test]
+fn a_sleep_ends_beside_a_task_of_a_group_that_gives_way_alone() {
+    for gives_way in [yield_now, checkpoint] {
+        let is_over = AtomicBool::new(false);
+        let outcome = runtime(1).run(|| {
+            nursery_with(NurseryOptions::new().weight(1), |n| {
+                n.spawn(|| {
+                    let begun = Instant::now();
+                    while !is_over.load(Relaxed) {
+                        assert!(begun.elapsed() < MINUTE, "the sleep does not end");
+                        gives_way();
+                    }
+                });
+                (0..20).for_each(|_| sleep(MOMENT / 4));
+                is_over.store(true, Relaxed);
+                Ok(())
+            })
+        });
+        outcome.unwrap().unwrap();
+    }
+}
+
 struct Called(mpsc::Sender<Instant>);
 
 impl Wake for Called {
