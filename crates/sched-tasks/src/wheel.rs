@@ -35,7 +35,7 @@ pub(crate) struct Wheel<T> {
     levels: [Level; LEVELS],
     /// Which levels have timers.
     occupied: u16,
-    places: Vec<Place<T>>,
+    places: Vec<Entry<T>>,
     /// The first place without a timer.
     vacant: u32,
     next_number: u64,
@@ -50,7 +50,7 @@ struct Level {
 }
 
 #[derive(Debug)]
-struct Place<T> {
+struct Entry<T> {
     due: u64,
     previous: u32,
     /// In its slot, or of those that are vacant.
@@ -188,7 +188,7 @@ impl<T> Wheel<T> {
 
     /// Takes the timer of a place out of its slot. The slot is that of its time, since the wheel's time has changed no digit above.
     fn unlink(&mut self, place: u32) {
-        let Place { due, previous, next, .. } = self.places[place as usize];
+        let Entry { due, previous, next, .. } = self.places[place as usize];
         let (level, slot) = self.slot_of(due);
         if next == place {
             self.empty(level, slot);
@@ -212,7 +212,7 @@ impl<T> Wheel<T> {
     fn occupy(&mut self, due: u64, value: T) -> Key {
         let number = self.next_number;
         self.next_number += 1;
-        let place = Place { due, previous: NONE, next: NONE, number, value: Some(value) };
+        let place = Entry { due, previous: NONE, next: NONE, number, value: Some(value) };
         if self.vacant == NONE {
             let end = u32::try_from(self.places.len()).ok().filter(|end| *end != NONE);
             let end = end.expect("fewer than 2^32 - 1 timers");
@@ -248,10 +248,16 @@ mod tests {
 
     #[derive(Debug, Clone)]
     enum Step {
-        Set { after: u64 },
+        Set {
+            after: u64,
+        },
         /// One of those that were ever set.
-        Clear { which: prop::sample::Index },
-        Pass { time: u64 },
+        Clear {
+            which: prop::sample::Index,
+        },
+        Pass {
+            time: u64,
+        },
     }
 
     /// Of every size: within a slot, across levels, centuries.

@@ -158,7 +158,8 @@ impl Worker {
     /// The same, now and then.
     #[inline(always)]
     pub(crate) fn end_due_waits_at_times(&self) {
-        if self.next_timer.get() != NEVER && (self.counters.executed.load(Relaxed) as u32).is_multiple_of(LOOK_INTERVAL) {
+        if self.next_timer.get() != NEVER && (self.counters.executed.load(Relaxed) as u32).is_multiple_of(LOOK_INTERVAL)
+        {
             self.end_due_waits_now();
         }
     }

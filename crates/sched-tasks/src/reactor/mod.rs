@@ -128,7 +128,10 @@ pub(crate) fn sleep(inbox: &'static Inbox, deadline: Option<Instant>) -> Option<
 
 /// The longest is longer than any machine runs.
 fn timespec(time: Duration) -> Timespec {
-    Timespec { tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX).min(i64::from(i32::MAX)), tv_nsec: time.subsec_nanos().into() }
+    Timespec {
+        tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX).min(i64::from(i32::MAX)),
+        tv_nsec: time.subsec_nanos().into(),
+    }
 }
 
 /// For a worker that is busy: looks whether there are events, now and then.

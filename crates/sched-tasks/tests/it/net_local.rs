@@ -19,9 +19,9 @@ use sched_tasks::{
 const MOMENT: Duration = Duration::from_millis(5);
 
 /// A path that is not used, for as long as this is there.
-struct Place(PathBuf);
+struct TempPath(PathBuf);
 
-impl Place {
+impl TempPath {
     fn new(name: &str) -> Self {
         let place = Self(std::env::temp_dir().join(format!("bursar-{name}-{}", std::process::id())));
         let _ = std::fs::remove_file(&place.0); // of a process before us that had our number
@@ -29,7 +29,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TempPath {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
     }
@@ -106,7 +106,7 @@ fn a_wait_for_a_datagram_is_limited_cancelled_and_dropped() {
 
 #[test]
 fn a_connection_of_the_file_system_carries_bytes_both_ways() {
-    let place = Place::new("stream");
+    let place = TempPath::new("stream");
     let check = || {
         let _ = std::fs::remove_file(&place.0);
         let listener = UnixListener::bind(&place.0).unwrap();
@@ -136,7 +136,7 @@ fn a_connection_of_the_file_system_carries_bytes_both_ways() {
 
 #[test]
 fn a_connection_of_the_file_system_is_for_futures_too() {
-    let place = Place::new("futures");
+    let place = TempPath::new("futures");
     let listener = UnixListener::bind(&place.0).unwrap();
     run(|| {
         nursery(|n| {
@@ -166,7 +166,7 @@ fn a_connection_of_the_file_system_is_for_futures_too() {
 }
 
 /// A listener with room for one connection, and connections that fill it.
-fn full(place: &Place) -> (std_unix::UnixListener, Vec<std_unix::UnixStream>) {
+fn full(place: &TempPath) -> (std_unix::UnixListener, Vec<std_unix::UnixStream>) {
     let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
     rustix::net::bind(&socket, &SocketAddrUnix::new(&place.0).unwrap()).unwrap();
     rustix::net::listen(&socket, 0).unwrap();
@@ -178,7 +178,7 @@ fn full(place: &Place) -> (std_unix::UnixListener, Vec<std_unix::UnixStream>) {
 #[test]
 fn a_listener_without_room_is_waited_for() {
     run(|| {
-        let place = Place::new("full");
+        let place = TempPath::new("full");
         let (listener, waiting) = full(&place);
         let error = UnixStream::connect_timeout(&place.0, MOMENT).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
@@ -204,7 +204,7 @@ fn a_listener_without_room_is_waited_for() {
 
 #[test]
 fn datagrams_of_the_file_system_come_whole_and_wait_for_room() {
-    let place = Place::new("datagram");
+    let place = TempPath::new("datagram");
     run(|| {
         let receiver = UnixDatagram::bind(&place.0).unwrap();
         let sender = UnixDatagram::unbound().unwrap();
@@ -231,7 +231,7 @@ fn datagrams_of_the_file_system_come_whole_and_wait_for_room() {
 
 #[test]
 fn what_is_not_there_is_an_error_of_the_system() {
-    let place = Place::new("missing");
+    let place = TempPath::new("missing");
     assert_eq!(UnixStream::connect(&place.0).unwrap_err().kind(), ErrorKind::NotFound);
     drop(UnixListener::bind(&place.0).unwrap());
     assert_eq!(UnixStream::connect(&place.0).unwrap_err().kind(), ErrorKind::ConnectionRefused);
@@ -241,7 +241,7 @@ fn what_is_not_there_is_an_error_of_the_system() {
 
 #[test]
 fn a_seeded_run_has_none_of_them() {
-    let place = Place::new("seeded");
+    let place = TempPath::new("seeded");
     let runtime = Runtime::builder().workers(1).seeded(1).build().unwrap();
     let refused = runtime.run(|| {
         [

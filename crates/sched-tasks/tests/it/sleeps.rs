@@ -13,7 +13,8 @@ use std::{
 };
 
 use sched_tasks::{
-    NurseryOptions, Runtime, block_on, channel, checkpoint, nursery, nursery_with, sleep, sleep_async, timeout, yield_now,
+    NurseryOptions, Runtime, block_on, channel, checkpoint, nursery, nursery_with, sleep, sleep_async, timeout,
+    yield_now,
 };
 
 use crate::support::cpu_share_at_rest;
@@ -96,7 +97,11 @@ fn a_sleep_ends_beside_tasks_that_never_wait() {
 #[test]
 fn a_sleep_ends_beside_two_tasks_that_yield_to_each_other() {
     let is_over = AtomicBool::new(false);
-    let yields = || while !is_over.load(Relaxed) { yield_now() };
+    let yields = || {
+        while !is_over.load(Relaxed) {
+            yield_now()
+        }
+    };
     let outcome = runtime(1).run(|| {
         nursery(|n| {
             n.spawn(yields);
@@ -134,8 +139,16 @@ fn a_sleep_ends_beside_another_group_that_is_always_busy() {
         nursery(|n| {
             n.spawn(|| {
                 nursery_with(NurseryOptions::new().weight(100), |inner| {
-                    inner.spawn(|| while !is_over.load(Relaxed) { yield_now() });
-                    inner.spawn(|| while !is_over.load(Relaxed) { checkpoint() });
+                    inner.spawn(|| {
+                        while !is_over.load(Relaxed) {
+                            yield_now()
+                        }
+                    });
+                    inner.spawn(|| {
+                        while !is_over.load(Relaxed) {
+                            checkpoint()
+                        }
+                    });
                     Ok(())
                 })
             });
