@@ -30,7 +30,7 @@ use crate::{
 };
 
 /// What one runtime has. Leaked: tokens, wakers and handles may point to it after the runtime is gone. Its stacks are given back; the largest buffer
-/// each deque had is not. That is some 3 kB for a runtime and 6 kB for each worker, of which 4 are the first buffers of its two deques.
+/// each deque had is not. That is some 3 kB for a runtime and 9 kB for each worker, of which 4 are the first buffers of its two deques and 3 the wheel of its timers.
 pub(crate) struct Shared {
     pub(crate) high: Injector<RunnableRef>,
     pub(crate) injected: Injector<RunnableRef>,
