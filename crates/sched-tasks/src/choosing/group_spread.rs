@@ -4,7 +4,7 @@
 //!
 //! # Invariants
 //! - While others have unstarted tasks of groups that have nothing here, a worker takes its part of them, at every choice: so groups are spread over the workers before their fibers are pinned. If it
-//!   found none, it looks again after a quarter of a slice.
+//!   found none, it looks again after a quarter of a slice. A worker with nothing to run takes one, and starts it at once.
 //! - Of the unstarted tasks of a group, one for each worker that has nothing of it is left to that worker, for [`KEPT_MOST`] at most and only while there is something else of it to run here. Otherwise
 //!   a worker whose thread the system has just taken off its CPU would find all fibers of the group pinned elsewhere when it comes back, and the group could never have more than one worker.
 //!

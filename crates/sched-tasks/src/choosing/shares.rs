@@ -49,7 +49,8 @@ impl Worker {
             let shares = self.local_shares();
             (shares.in_slice(now), now >= shares.next_pull)
         };
-        if is_pull_due {
+        // A worker that has nothing takes one task, below, and starts it: what it put into its lines first, those with less patience would take back.
+        if is_pull_due && (self.has_own_work() || self.has_group_work()) {
             self.pull(now); // that looks at every worker
         }
         if let Some(group) = goes_on
