@@ -49,7 +49,7 @@ impl Worker {
             let shares = self.local_shares();
             (shares.in_slice(now), now >= shares.next_pull)
         };
-        // A worker that has nothing takes one task, below, and starts it: what it put into its lines first, those with less patience would take back.
+        // A worker that has nothing takes one task, below, and starts it: what it only put into its lines others could take back.
         if is_pull_due && (self.has_own_work() || self.has_group_work()) {
             self.pull(now); // that looks at every worker
         }
