@@ -3,18 +3,28 @@
 //! Room: mechanism. Knows stacks by number; knows nothing of what runs on them.
 //!
 //! # Invariant
-//! A stack has one owner: a [`Stack`] value, one of the free lists, or the quarantine, which no stack leaves. Free
-//! stacks hold at most `warm_bytes` of memory.
+//! A stack has one owner: a [`Stack`] value, one of the free lists, the batch that is being trimmed, or the quarantine,
+//! which no stack leaves. Free stacks hold at most `warm_bytes` of memory. While fewer than `max_stacks` are in use,
+//! and no more are quarantined than there are spare ones, there is one to take.
 //!
 //! # Why it holds
-//! Numbers move between lists only under the lock, and `Stack` is not `Clone`. A freed stack is
-//! charged before it joins the warm list: first at its full size, which needs no system call; beyond half
-//! of `warm_bytes` at what `mincore` counts; what no longer fits is given back before the number
-//! is free.
+//! Numbers move between lists only under the lock, and `Stack` is not `Clone`. A freed stack is charged before it joins a
+//! list: first at its full size, which needs no system call (`recent`, up to half of `warm_bytes`). When half of that is
+//! reached, the thread that freed the last one trims: it takes them off the list as a batch, and gives back all but the first
+//! page of each (`warm`, up to the other half), or all. They stay charged until that is done.
+//!
+//! One thread trims at a time, so that at most `batch_max` free stacks are on no list. So many spare ones there are.
+//! Others add to `recent` meanwhile, and if that is full give back what they free, before the number is free.
+//!
+//! # Why batches
+//! After a burst a hundred thousand stacks are given back. One by one that is a system call each, and worse, an interrupt of
+//! every other CPU that runs this process each: 5 µs on two CPUs, more than to unwind the fiber. A batch in the order of
+//! addresses needs one of either.
 //!
 //! # Rejected
-//! A list per thread: the runtime above keeps warm fibers per worker already. Charging always by
-//! `mincore`: a system call for each stack in the common case, for nothing.
+//! A list per thread: the runtime above keeps warm fibers per worker already. To count pages by `mincore` and keep those of
+//! deep stacks, too: a system call for each stack, 1.6 µs while others fault pages in. To wait in `take` for the thread
+//! that trims: some spare addresses do as well.
 
 use std::fmt;
 use std::mem;
@@ -32,6 +42,12 @@ const COLOUR_BYTES: usize = 128;
 
 /// What the bookkeeping and the different beginnings take at most of the top of a stack.
 pub(crate) const TOP_BYTES: usize = mem::size_of::<Header>() + COLOURS * COLOUR_BYTES;
+
+/// The most stacks that are trimmed together: what one system call takes.
+const BATCH_MAX: usize = memory::AT_ONCE_MAX;
+
+/// So many pages a free stack keeps that was trimmed: where the frames of a new task begin.
+const WARM_PAGES: usize = 1;
 
 /// Slabs whose owner is done, waiting for the next [`Slab::reserve`] of their shape.
 static RETIRED: Mutex<Vec<&'static Slab>> = Mutex::new(Vec::new());
@@ -81,19 +97,23 @@ pub struct Slab {
     slot_bytes: usize,
     stack_bytes: usize,
     max_stacks: usize,
-    /// `max_stacks` and some spare ones, so that a few overflows do not lower the limit.
+    /// `max_stacks` and some spare ones, so that neither a few overflows nor a batch that is being trimmed lowers the limit.
     slots: u32,
+    /// The most stacks that are trimmed together.
+    batch_max: usize,
     guard: GuardKind,
     lists: Mutex<Lists>,
 }
 
 /// The owner of each stack. Every number below `fresh` is in exactly one list or in use.
 struct Lists {
-    /// Free, with memory: number and charged pages, last freed last.
-    warm: Vec<(u32, u32)>,
-    /// Sum of the charges of `warm`.
-    warm_pages: usize,
-    /// What `warm_pages` may reach.
+    /// Free, with memory, charged at full size: last freed last.
+    recent: Vec<u32>,
+    /// Free, with [`WARM_PAGES`] of memory: last trimmed last.
+    warm: Vec<u32>,
+    /// The batch that a thread trims: how many stacks, charged at full size.
+    trimmed: usize,
+    /// What all charges together may reach.
     warm_limit_pages: usize,
     /// Free, guarded, without memory.
     cold: Vec<u32>,
@@ -103,6 +123,18 @@ struct Lists {
     fresh: u32,
     in_use: usize,
     quarantined: usize,
+}
+
+impl Lists {
+    /// The warmest of the free stacks that have their guards.
+    fn pop_guarded(&mut self) -> Option<u32> {
+        self.recent.pop().or_else(|| self.warm.pop()).or_else(|| self.cold.pop())
+    }
+
+    /// How many more `warm` may hold.
+    fn warm_room(&self) -> usize {
+        ((self.warm_limit_pages - self.warm_limit_pages / 2) / WARM_PAGES).saturating_sub(self.warm.len())
+    }
 }
 
 impl Slab {
@@ -119,9 +151,10 @@ impl Slab {
     #[doc(hidden)]
     pub fn reserve_with(options: SlabOptions, guard: Option<GuardKind>) -> Result<&'static Slab, StackError> {
         let SlabOptions { stack_bytes, max_stacks, warm_bytes } = options;
-        let slots = max_stacks.saturating_add(max_stacks / 64 + 16);
-        let (slot_bytes, bytes) = memory::check_shape(stack_bytes, max_stacks, slots)?;
         let warm_limit_pages = warm_bytes / memory::page_bytes();
+        let batch_max = (warm_bytes / 2).checked_div(stack_bytes).unwrap_or(0).clamp(1, BATCH_MAX);
+        let slots = max_stacks.saturating_add(max_stacks / 64 + 16).saturating_add(batch_max.min(max_stacks));
+        let (slot_bytes, bytes) = memory::check_shape(stack_bytes, max_stacks, slots)?;
         if let Some(slab) = Self::recycle(stack_bytes, max_stacks, guard) {
             slab.lock().warm_limit_pages = warm_limit_pages;
             return Ok(slab);
@@ -136,10 +169,12 @@ impl Slab {
             stack_bytes,
             max_stacks,
             slots: slots as u32,
+            batch_max,
             guard,
             lists: Mutex::new(Lists {
+                recent: Vec::new(),
                 warm: Vec::new(),
-                warm_pages: 0,
+                trimmed: 0,
                 warm_limit_pages,
                 cold: Vec::new(),
                 unguarded: Vec::new(),
@@ -160,7 +195,7 @@ impl Slab {
                 && slab.max_stacks == max_stacks
                 && guard.is_none_or(|kind| kind == slab.guard)
                 && lists.in_use == 0
-                && slab.slots as usize - lists.quarantined >= max_stacks
+                && slab.slots as usize - lists.quarantined >= max_stacks + slab.batch_max.min(max_stacks)
         })?;
         Some(retired.swap_remove(fit))
     }
@@ -178,14 +213,7 @@ impl Slab {
         if lists.in_use >= self.max_stacks {
             return Err(self.all_in_use(&lists));
         }
-        let known = match lists.warm.pop() {
-            Some((index, charge)) => {
-                lists.warm_pages -= charge as usize;
-                Some(index)
-            }
-            None => lists.cold.pop(),
-        };
-        if let Some(index) = known {
+        if let Some(index) = lists.pop_guarded() {
             lists.in_use += 1;
             return Ok(self.stack(index));
         }
@@ -213,7 +241,7 @@ impl Slab {
         let lists = self.lock();
         SlabStats {
             in_use: lists.in_use,
-            free_warm: lists.warm.len(),
+            free_warm: lists.recent.len() + lists.warm.len(),
             free_cold: lists.cold.len(),
             quarantined: lists.quarantined,
             guard: self.guard,
@@ -227,13 +255,13 @@ impl Slab {
     /// Stacks still in use stay valid; the slab is recycled once they are dropped.
     pub fn retire(&'static self) {
         let mut lists = self.lock();
-        lists.warm_limit_pages = 0; // a stack dropped from now on keeps nothing
-        lists.warm_pages = 0;
-        for (index, _) in mem::take(&mut lists.warm) {
-            // SAFETY: `index` was on a free list and the lock is held: nothing lives on it.
-            unsafe { memory::give_back(self.usable(index), self.stack_bytes) };
-            lists.cold.push(index);
-        }
+        lists.warm_limit_pages = 0; // a stack dropped from now on keeps nothing, nor does one that is being trimmed
+        let mut batch = mem::take(&mut lists.recent);
+        batch.append(&mut lists.warm);
+        batch.sort_unstable();
+        // SAFETY: they were on free lists, and the lock is held: nothing lives on them.
+        unsafe { self.give_back(&batch, 0) };
+        lists.cold.extend(batch.into_iter().rev());
         drop(lists);
         let mut retired = RETIRED.lock().unwrap_or_else(PoisonError::into_inner);
         if !retired.iter().any(|other| std::ptr::eq(*other, self)) {
@@ -242,29 +270,66 @@ impl Slab {
     }
 
     fn free(&self, index: u32) {
+        let full = self.full_pages();
         let mut lists = self.lock();
-        let full = self.stack_bytes / memory::page_bytes();
-        let mut charge = full;
-        if lists.warm_pages + full > lists.warm_limit_pages / 2 {
-            // Near the limit: look closer, without the lock, as `index` is still ours.
-            if lists.warm_pages < lists.warm_limit_pages {
-                drop(lists);
-                charge = memory::committed_pages(self.usable(index), self.stack_bytes) as usize;
-                lists = self.lock();
-            }
-            if lists.warm_pages + charge > lists.warm_limit_pages {
-                drop(lists);
-                // SAFETY: the caller dropped the only `Stack` of this number.
-                unsafe { memory::give_back(self.usable(index), self.stack_bytes) };
-                lists = self.lock();
-                lists.in_use -= 1;
-                lists.cold.push(index);
-                return;
-            }
+        let half = lists.warm_limit_pages / 2;
+        if (lists.trimmed + lists.recent.len() + 1) * full > half {
+            drop(lists);
+            // SAFETY: the caller dropped the only `Stack` of this number.
+            unsafe { memory::give_back(self.usable(index), self.stack_bytes) };
+            lists = self.lock();
+            lists.in_use -= 1;
+            lists.cold.push(index);
+            return;
         }
         lists.in_use -= 1;
-        lists.warm_pages += charge;
-        lists.warm.push((index, charge as u32));
+        lists.recent.push(index);
+        let is_batch = lists.recent.len() * full > half / 2 || lists.recent.len() >= self.batch_max;
+        if is_batch && lists.trimmed == 0 {
+            self.trim(lists);
+        }
+    }
+
+    /// Keeps a little of the stacks that were freed longest ago of the recent ones, or nothing.
+    #[cold]
+    fn trim(&self, mut lists: MutexGuard<'_, Lists>) {
+        let count = lists.recent.len().min(self.batch_max);
+        let mut batch = Vec::from_iter(lists.recent.drain(..count));
+        lists.trimmed = count;
+        let kept = count.min(lists.warm_room());
+        drop(lists); // the system call below needs no list: the batch is ours
+        batch.sort_unstable();
+        // SAFETY: they were on a free list, from which we took them: nothing lives on them, and no other has their numbers.
+        unsafe { self.give_back(&batch, kept) };
+        let mut lists = self.lock();
+        let fit = kept.min(lists.warm_room());
+        if fit < kept {
+            // SAFETY: as above. The slab was retired meanwhile.
+            unsafe { self.give_back(&batch[fit..kept], 0) };
+        }
+        lists.trimmed = 0;
+        lists.cold.extend(batch.drain(fit..).rev()); // the lowest is taken first
+        lists.warm.extend(batch.into_iter().rev());
+    }
+
+    /// Gives the memory of these stacks back, which are in order; of the first `warm` of them all but [`WARM_PAGES`] of
+    /// each. The guards between two neighbours stay.
+    ///
+    /// # Safety
+    /// They are the caller's, and nothing lives on them.
+    unsafe fn give_back(&self, batch: &[u32], warm: usize) {
+        let (warm, cold) = batch.split_at(warm);
+        let end = |index| self.slot(index) + self.slot_bytes;
+        let below = |index: &u32| self.usable(*index)..end(*index) - WARM_PAGES * memory::page_bytes();
+        let whole = |run: &[u32]| self.usable(run[0])..end(run[run.len() - 1]);
+        let neighbours = cold.chunk_by(|one, next| one + 1 == *next);
+        let ranges = warm.iter().map(below).chain(neighbours.map(whole)).filter(|range| !range.is_empty());
+        // SAFETY: parts of stacks, and guards, which hold nothing; the rest is the caller's contract.
+        unsafe { memory::give_back_all(&Vec::from_iter(ranges)) };
+    }
+
+    fn full_pages(&self) -> usize {
+        self.stack_bytes / memory::page_bytes()
     }
 
     fn all_in_use(&self, lists: &Lists) -> StackError {

@@ -17,7 +17,7 @@ use std::mem;
 use std::ptr;
 
 use crate::StackError;
-use crate::memory::{last_errno, page_bytes};
+use crate::memory::{guard_bytes, last_errno, page_bytes, probe, reserve};
 
 /// A signal frame takes 3.6 KB with AVX-512 and more with AMX; Rust's own handler then formats a
 /// message.
@@ -52,7 +52,7 @@ pub(crate) fn make() -> Result<(), StackError> {
     })
 }
 
-/// `[guard][escape stack][signal stack]`: two mappings. The escape stack, whose user code may be deeper than planned, is next to the guard; above it, the
+/// `[guard][escape stack][signal stack]`: one mapping, two where a guard needs one. The escape stack, whose user code may be deeper than planned, is next to the guard; above it, the
 /// signal stack is far larger than what the handler uses.
 struct Spare {
     start: usize,
@@ -64,30 +64,22 @@ impl Spare {
         let failed = |call| StackError::Thread { call, errno: last_errno() };
         let page = page_bytes();
         let (signal, escape) = (SIGNAL_BYTES.next_multiple_of(page), ESCAPE_BYTES.next_multiple_of(page));
-        let bytes = page + escape + signal;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK;
-        // SAFETY: a fresh private mapping touches nothing that exists.
-        let start = unsafe { libc::mmap(ptr::null_mut(), bytes, libc::PROT_NONE, flags, -1, 0) };
-        if start == libc::MAP_FAILED {
-            return Err(failed("mmap"));
-        }
-        let spare = Spare { start: start as usize, bytes }; // from here on unmapped on failure
-        let open = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: inside the mapping, which is not in use yet.
-        if unsafe { libc::mprotect(start.byte_add(page), escape + signal, open) } != 0 {
-            return Err(failed("mprotect"));
-        }
+        let low = guard_bytes() + escape;
+        let bytes = low + signal;
+        let start = reserve(bytes).map_err(|errno| StackError::Thread { call: "mmap", errno })?;
+        let spare = Spare { start, bytes }; // from here on unmapped on failure
+        probe(start, None)?;
         // SAFETY: zero is a valid `stack_t`; the stack it is made to name is mapped until `drop`,
         // which takes it out of use first.
         unsafe {
             let mut stack: libc::stack_t = mem::zeroed();
-            stack.ss_sp = start.byte_add(page + escape);
+            stack.ss_sp = (start + low) as *mut _;
             stack.ss_size = signal;
             if libc::sigaltstack(&stack, ptr::null_mut()) != 0 {
                 return Err(failed("sigaltstack"));
             }
         }
-        ESCAPE_TOP.set(start as usize + page + escape);
+        ESCAPE_TOP.set(start + low);
         Ok(spare)
     }
 }

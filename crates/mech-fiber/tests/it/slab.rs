@@ -95,3 +95,54 @@ fn mprotect_guards_work_where_the_kernel_knows_no_markers() {
     let mut fiber = Fiber::new(slab.take().unwrap(), crate::overflow::recurse);
     assert_eq!(fiber.resume(usize::MAX), Step::Overflowed);
 }
+
+#[test]
+fn stacks_that_are_trimmed_together_keep_their_guards_and_work_again() {
+    crate::leave_on_overflow();
+    for kind in [GuardKind::Marker, GuardKind::Mprotect] {
+        // Two hundred neighbours, for at most a hundred of which there is memory to keep: some stay warm, others do not.
+        let options = SlabOptions { stack_bytes: 64 << 10, max_stacks: 200, warm_bytes: 800 << 10 };
+        let Ok(slab) = Slab::reserve_with(options, Some(kind)) else { continue }; // a kernel without markers
+        let use_all = || {
+            let stacks = Vec::from_iter((0..200).map(|_| slab.take().unwrap()));
+            let start = |stack| Fiber::new(stack, |word| mech_fiber::suspend(word) + 1);
+            let mut fibers = Vec::from_iter(stacks.into_iter().map(start));
+            for (word, fiber) in fibers.iter_mut().enumerate() {
+                assert_eq!(fiber.resume(word), Step::Suspended(word));
+            }
+            for (word, fiber) in fibers.iter_mut().enumerate() {
+                assert_eq!(fiber.resume(word), Step::Returned(word + 1));
+            }
+        };
+        use_all();
+        let stats = slab.stats();
+        assert_eq!((stats.in_use, stats.free_warm + stats.free_cold), (0, 200));
+        assert!(stats.free_warm >= 50 && stats.free_cold >= 50, "{stats:?}");
+        use_all();
+        for lost in 0..3 {
+            let stacks = Vec::from_iter((0..200 - lost).map(|_| slab.take().unwrap()));
+            let middle = stacks.into_iter().nth(100).unwrap();
+            assert_eq!(Fiber::new(middle, crate::overflow::recurse).resume(usize::MAX), Step::Overflowed);
+        }
+    }
+}
+
+#[test]
+fn as_many_stacks_as_were_asked_for_can_be_taken_while_others_are_trimmed() {
+    const EACH: usize = 150;
+    let options = SlabOptions { stack_bytes: 16 << 10, max_stacks: 4 * EACH, ..SlabOptions::default() };
+    let slab = Slab::reserve(options).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..500 {
+                    let stacks = Vec::from_iter((0..EACH).map(|_| slab.take().unwrap()));
+                    drop(stacks);
+                }
+            });
+        }
+    });
+    let stats = slab.stats();
+    assert_eq!(stats.in_use, 0);
+    assert!(stats.free_warm > 0, "{stats:?}");
+}
