@@ -37,10 +37,11 @@
 //! ```
 
 use std::{
+    cell::RefCell,
     future::Future,
     io::{self, IoSlice},
     pin::Pin,
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
     time::{Duration, Instant},
 };
 
@@ -50,6 +51,11 @@ use sched_tasks::{Nursery, Sleep, sleep_async};
 
 /// How much of a connection is read at a time.
 const READ_BYTES: usize = 8 << 10;
+
+thread_local! {
+    /// What a connection is read into, before hyper has it: zeroed once, not for every read.
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 /// A connection as hyper reads and writes it: [`net::AsyncTcpStream`](crate::net::AsyncTcpStream), or any other that implements the traits of `futures`.
 #[derive(Debug)]
@@ -74,11 +80,17 @@ impl<S> Io<S> {
 
 impl<S: AsyncRead + Unpin> hyper::rt::Read for Io<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, mut into: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
-        let mut buffer = [0; READ_BYTES];
-        let most = into.remaining().min(buffer.len());
-        let count = ready!(Pin::new(&mut self.0).poll_read(cx, &mut buffer[..most]))?;
-        into.put_slice(&buffer[..count]);
-        Poll::Ready(Ok(()))
+        // Not while it is borrowed: the stream is foreign code, and may read another.
+        let mut buffer = BUFFER.try_with(RefCell::take).unwrap_or_default();
+        buffer.resize(READ_BYTES, 0);
+        let most = into.remaining().min(READ_BYTES);
+        let read = Pin::new(&mut self.0).poll_read(cx, &mut buffer[..most]);
+        if let Poll::Ready(Ok(count)) = read {
+            into.put_slice(&buffer[..count]);
+            buffer[..count].fill(0); // another connection is read into it next
+        }
+        let _ = BUFFER.try_with(|of_thread| of_thread.replace(buffer));
+        read.map_ok(|_| ())
     }
 }
 

@@ -16,7 +16,7 @@
 //! producer that must wake it may still read the token.
 //!
 //! # Why it holds
-//! Each side leaves by one `fetch_or` and learns from the old bits what the other had done. A waiting reader does not go on until its token was
+//! Each side leaves by one RMW that sets its bit, and learns from the old bits what the other had done. A waiting reader does not go on until its token was
 //! woken, or until `retract` told it that no producer saw WAITING; so the token outlives the producer's look at it.
 //!
 //! Checked by `tests/loom/completion.rs`: if `finish`, `abandon` or `is_done` does not acquire, `a_result_is_read_once_and_freed_once`
@@ -80,7 +80,7 @@ impl Completion {
     #[inline]
     pub fn finish(&self) -> Finish {
         let order = or_planted!(AcqRel, "finish-without-acquire" => Release);
-        let before = self.bits.fetch_or(DONE, order);
+        let before = self.bits.fetch_add(DONE, order); // as `fetch_or`, since it is set once; one instruction on x86
         debug_assert_eq!(before & DONE, 0, "a value is produced once");
         if before & WAITING != 0 {
             Finish::Wake(self.reader.get().expect("a waiting reader left a token"))
@@ -118,6 +118,6 @@ impl Completion {
     #[inline]
     pub fn abandon(&self) -> bool {
         let order = or_planted!(AcqRel, "abandon-without-acquire" => Release);
-        self.bits.fetch_or(GONE, order) & DONE != 0
+        self.bits.fetch_add(GONE, order) & DONE != 0 // as above
     }
 }

@@ -70,7 +70,7 @@ pub use line::Line;
 pub use members::Members;
 pub use permit_cache::PermitCache;
 pub use poller_role::{PollerRole, Taken};
-pub use readiness::{Edge, Readiness};
+pub use readiness::{Edge, Lasts, Readiness};
 pub use ring::Ring;
 pub use roster::{Listing, Roster};
 pub use spin::SpinLock;

@@ -5,21 +5,28 @@
 //! A socket is tried first. If it would block, its user waits for the next *edge*: the moment at which the system says that the socket has become ready
 //! (`EPOLLET`). A socket that stays ready has no further edge, so a user that has not seen the last one must not wait for another.
 //!
-//! # Invariant
-//! An edge that comes after a socket was found not ready ends the wait for it, whether it comes before the wait begins or after.
+//! A read that got less than it asked for has emptied the socket. Until the next edge another try would be in vain: who reads then waits at once.
+//!
+//! # Invariants
+//! - An edge that comes after a socket was found not ready ends the wait for it, whether it comes before the wait begins or after.
+//! - A socket that will stay ready, since its peer has closed it or it has failed, is always tried.
 //!
 //! # Why it holds
 //! A user does *read `edges`, try the socket, lock, compare `edges`, join the list*. The poller does *lock, add to `edges`, take the list*. Both hold the lock when they
 //! meet: the poller's first, and the user finds another number and tries again; the user's first, and the poller finds it in the list. An edge before the user
 //! read `edges` came before it tried the socket, and the socket was ready then, or was emptied since by another user, who has waited or will wait for an edge of its own.
 //!
-//! Checked by `tests/loom/readiness.rs`: a user that does not compare, or an edge that is not counted, fails `an_edge_is_seen_or_ends_the_wait`.
+//! `emptied` holds the number of edges that was read before the read that emptied the socket. What comes after that read makes another edge, and then the numbers differ. What the last edge said to stay
+//! is one bit of the same number.
+//!
+//! Checked by `tests/loom/readiness.rs`: a user that does not compare, or an edge that is not counted, fails `an_edge_is_seen_or_ends_the_wait`; one that notes the number after its read fails
+//! `what_comes_after_a_short_read_is_read`, and a bit that the next edge takes away fails `the_end_of_a_stream_is_read`.
 
 use crate::{
     spin::SpinLock,
     sync::{
         atomic::{
-            AtomicU32,
+            AtomicU64,
             Ordering::{Acquire, Relaxed, Release},
         },
         or_planted,
@@ -29,8 +36,10 @@ use crate::{
 /// Those that wait for the next edge.
 #[derive(Debug)]
 pub struct Readiness<W> {
-    /// Written under the lock.
-    edges: AtomicU32,
+    /// Twice their number, and one if the socket stays ready. Written under the lock.
+    edges: AtomicU64,
+    /// What `edges` was before the read that emptied the socket.
+    emptied: AtomicU64,
     waiting: SpinLock<Waiting<W>>,
 }
 
@@ -41,9 +50,23 @@ struct Waiting<W> {
     more: Vec<W>,
 }
 
-/// How many edges there were when it was asked. After 2^32 edges between a question and a wait one more is waited for.
+/// In `edges`: the socket stays ready.
+const STAYS: u64 = 1;
+/// In `emptied`: it was not.
+const NOT_EMPTIED: u64 = STAYS;
+
+/// How many edges there were when it was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Edge(u32);
+pub struct Edge(u64);
+
+/// What an edge says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lasts {
+    /// It is ready, until it is emptied.
+    UntilEmptied,
+    /// It stays ready: it was closed or has failed.
+    ForEver,
+}
 
 impl<W> Default for Readiness<W> {
     fn default() -> Self {
@@ -54,13 +77,34 @@ impl<W> Default for Readiness<W> {
 impl<W> Readiness<W> {
     /// None waits.
     pub fn new() -> Self {
-        Self { edges: AtomicU32::new(0), waiting: SpinLock::new(Waiting { first: None, more: Vec::new() }) }
+        Self {
+            edges: AtomicU64::new(0),
+            emptied: AtomicU64::new(NOT_EMPTIED),
+            waiting: SpinLock::new(Waiting { first: None, more: Vec::new() }),
+        }
     }
 
     /// To be asked before the socket is tried.
     #[inline]
     pub fn edge(&self) -> Edge {
         Edge(self.edges.load(Acquire))
+    }
+
+    /// Whether the socket was emptied since the last edge: then it need not be tried.
+    #[inline]
+    pub fn is_emptied(&self, seen: Edge) -> bool {
+        seen.0 & STAYS == 0 && self.emptied.load(Relaxed) == seen.0
+    }
+
+    /// Reads from the socket. `is_short` says whether that has emptied it.
+    #[inline]
+    pub fn read<R>(&self, read: impl FnOnce() -> R, is_short: impl FnOnce(&R) -> bool) -> R {
+        let seen = self.edge();
+        let result = read();
+        if is_short(&result) {
+            self.emptied.store(or_planted!(seen.0, "emptied-noted-late" => self.edge().0), Relaxed);
+        }
+        result
     }
 
     /// Waits for the next edge. If there was one since `seen` it comes back: the socket is to be tried again.
@@ -105,10 +149,12 @@ impl<W> Readiness<W> {
 
     /// An edge: those that waited for it are to be woken, not under a lock of the caller.
     #[must_use = "they wait for ever if they are not woken"]
-    pub fn ready(&self) -> impl Iterator<Item = W> + use<W> {
+    pub fn ready(&self, lasts: Lasts) -> impl Iterator<Item = W> + use<W> {
         let mut waiting = self.waiting.lock();
-        let edges = self.edges.load(Relaxed).wrapping_add(or_planted!(1, "edge-not-counted" => 0));
-        self.edges.store(edges, Release);
+        let before =
+            or_planted!(self.edges.load(Relaxed), "stays-until-next-edge" => self.edges.load(Relaxed) & !STAYS);
+        let stays = before | if lasts == Lasts::ForEver { STAYS } else { 0 };
+        self.edges.store(stays.wrapping_add(or_planted!(2, "edge-not-counted" => 0)), Release);
         let (first, more) = (waiting.first.take(), std::mem::take(&mut waiting.more));
         first.into_iter().chain(more)
     }

@@ -70,6 +70,8 @@ const PLANTED: &[(&str, &str)] = &[
     ("cycle-ends-unlocked", "cycle_watch::what_is_done_to_a_cycle_is_undone_after_it"),
     ("wait-without-compare", "readiness::an_edge_is_seen_or_ends_the_wait"),
     ("edge-not-counted", "readiness::an_edge_is_seen_or_ends_the_wait"),
+    ("emptied-noted-late", "readiness::what_comes_after_a_short_read_is_read"),
+    ("stays-until-next-edge", "readiness::the_end_of_a_stream_is_read"),
     ("give-up-role-without-fence", "poller_role::a_free_role_is_watched"),
     ("look-without-fence", "poller_role::a_free_role_is_watched"),
     ("clear-after-look", "poller_role::a_free_role_is_watched"),

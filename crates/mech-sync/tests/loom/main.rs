@@ -26,8 +26,8 @@ use loom::{
 };
 use mech_sync::{
     Arming, Awake, BatchClaim, Completion, Countdown, Counts, CycleWatch, Deque, Directory, Finish, Gates, Idle, Inbox,
-    Injector, Line, Listing, Members, Park, PermitCache, PollerRole, Readiness, Ring, Roster, SpinLock, Steal, Stealer,
-    TIMEOUT, Taken, Throttle, WaitToken, Waiter, Wake, directory, inbox as inboxes,
+    Injector, Lasts, Line, Listing, Members, Park, PermitCache, PollerRole, Readiness, Ring, Roster, SpinLock, Steal,
+    Stealer, TIMEOUT, Taken, Throttle, WaitToken, Waiter, Wake, directory, inbox as inboxes,
 };
 
 /// Checks `model` under every schedule with few preemptions: two, unless `LOOM_MAX_PREEMPTIONS` says otherwise.

@@ -25,6 +25,9 @@ use crate::{
 /// Past so many that yielded a woken fiber is found, while they wait for tasks that have not started.
 const AHEAD_MOST: usize = 64;
 
+/// A worker takes so many at a time from the queue that all share.
+const INJECTED_MOST: usize = 32;
+
 impl Worker {
     // ---- what tasks ask of their worker ----
 
@@ -177,7 +180,13 @@ impl Worker {
     /// Takes a fair share of the shared queue.
     fn take_injected(&self) -> Option<RunnableRef> {
         let share = self.shared.injected.len() / self.shared.workers.len();
-        let first = self.shared.injected.pop_batch(share.min(32), |runnable| self.deque.push(runnable.into_item()));
+        let (mut batch, mut count) = ([const { None }; INJECTED_MOST], 0);
+        let first = self.shared.injected.pop_batch(share.min(INJECTED_MOST), |runnable| {
+            batch[count] = Some(runnable);
+            count += 1;
+        });
+        // The newest of the deque runs first: those that came first go on top.
+        batch.into_iter().rev().flatten().for_each(|runnable| self.deque.push(runnable.into_item()));
         if share > 0 {
             self.shared.idle.published(); // on their way from there to here no worker saw them
         }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::limit::{Limit, explained};
-use crate::reactor::{Direction, Registered};
+use crate::reactor::{ByteStream, Direction, Registered};
 
 /// A connection for tasks and threads.
 #[derive(Debug)]
@@ -56,16 +56,16 @@ impl<T: AsFd> Connection<T> {
     }
 }
 
-impl<T: AsFd> Connection<T>
+impl<T: AsFd + ByteStream> Connection<T>
 where
     for<'a> &'a T: Read + Write,
 {
     pub(super) fn read(&self, into: &mut [u8]) -> io::Result<usize> {
-        self.reading(|mut io| io.read(into))
+        self.reading(|_| self.io.read_stream(into.len(), |mut io| io.read(into)))
     }
 
     pub(super) fn read_vectored(&self, into: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        self.reading(|mut io| io.read_vectored(into))
+        self.reading(|_| self.io.read_stream(total(into), |mut io| io.read_vectored(into)))
     }
 
     pub(super) fn write(&self, from: &[u8]) -> io::Result<usize> {
@@ -81,6 +81,10 @@ impl<T: AsFd> AsFd for Connection<T> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.io.as_fd()
     }
+}
+
+fn total(buffers: &[IoSliceMut<'_>]) -> usize {
+    buffers.iter().map(|buffer| buffer.len()).sum()
 }
 
 /// A connection for futures.
@@ -104,12 +108,26 @@ impl<T: AsFd> AsyncConnection<T> {
         self.io
     }
 
-    pub(super) fn poll_reading<R>(
+    pub(super) fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>>
+    where
+        T: ByteStream,
+        for<'a> &'a T: Read,
+    {
+        let Self { io, paid } = self;
+        io.poll(Direction::Read, cx, &mut paid[0], |_| io.read_stream(into.len(), |mut io| io.read(into)))
+    }
+
+    pub(super) fn poll_read_vectored(
         &mut self,
         cx: &mut Context<'_>,
-        operation: impl FnMut(&T) -> io::Result<R>,
-    ) -> Poll<io::Result<R>> {
-        self.io.poll(Direction::Read, cx, &mut self.paid[0], operation)
+        into: &mut [IoSliceMut<'_>],
+    ) -> Poll<io::Result<usize>>
+    where
+        T: ByteStream,
+        for<'a> &'a T: Read,
+    {
+        let Self { io, paid } = self;
+        io.poll(Direction::Read, cx, &mut paid[0], |_| io.read_stream(total(into), |mut io| io.read_vectored(into)))
     }
 
     pub(super) fn poll_writing<R>(
@@ -170,7 +188,7 @@ macro_rules! reads_and_writes_async {
                 cx: &mut std::task::Context<'_>,
                 into: &mut [u8],
             ) -> std::task::Poll<std::io::Result<usize>> {
-                self.0.poll_reading(cx, |mut io| std::io::Read::read(&mut io, into))
+                self.0.poll_read(cx, into)
             }
 
             fn poll_read_vectored(
@@ -178,7 +196,7 @@ macro_rules! reads_and_writes_async {
                 cx: &mut std::task::Context<'_>,
                 into: &mut [std::io::IoSliceMut<'_>],
             ) -> std::task::Poll<std::io::Result<usize>> {
-                self.0.poll_reading(cx, |mut io| std::io::Read::read_vectored(&mut io, into))
+                self.0.poll_read_vectored(cx, into)
             }
         }
 

@@ -29,11 +29,12 @@ use std::{
             Ordering::{Relaxed, SeqCst},
         },
     },
+    task::Waker,
     thread,
     time::{Duration, Instant},
 };
 
-use mech_sync::{Inbox, PollerRole, Taken, inbox::Notify, tally::lock, ticks};
+use mech_sync::{Inbox, Lasts, PollerRole, Taken, inbox::Notify, tally::lock, ticks};
 use rustix::{
     buffer::spare_capacity,
     event::{
@@ -44,7 +45,7 @@ use rustix::{
 };
 use slab::Slab;
 
-pub(crate) use self::source::{Direction, Registered, charge, refuse_seeded};
+pub(crate) use self::source::{ByteStream, Direction, Registered, charge, refuse_seeded};
 use self::{
     monitor::Monitor,
     source::{Source, Waiting},
@@ -56,13 +57,16 @@ const MONITOR_INTERVAL: Duration = Duration::from_millis(10);
 /// A busy worker looks at them after so long.
 const BUSY_INTERVAL_NANOS: u64 = 200_000;
 /// How many are taken in at once.
-const EVENTS_MAX: usize = 256;
+const EVENTS_MAX: usize = 1024;
 /// The number of the notifier; sources have smaller ones.
 const NOTIFIER: u64 = u64::MAX;
 /// How often a worker looks whether the monitor has given its role up.
 const HANDOVER_LOOKS: usize = 64;
 
-const READABLE: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::HUP).union(EventFlags::ERR);
+/// After these a socket stays ready for reading; or it is not known when a read has emptied it, since out-of-band data stops one.
+const STAYS_READABLE: EventFlags =
+    EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR).union(EventFlags::PRI);
+const READABLE: EventFlags = EventFlags::IN.union(STAYS_READABLE);
 const WRITABLE: EventFlags = EventFlags::OUT.union(EventFlags::HUP).union(EventFlags::ERR);
 
 pub(crate) struct Reactor {
@@ -159,6 +163,7 @@ pub(crate) struct Arrived {
 struct Buffers {
     events: Vec<Event>,
     ready: Vec<(Arc<Source>, EventFlags)>,
+    wakers: Vec<Waker>,
 }
 
 thread_local! {
@@ -201,7 +206,7 @@ impl Reactor {
             entry.insert(source.clone());
             source
         };
-        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+        let flags = EventFlags::IN | EventFlags::PRI | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
         if let Err(error) = epoll::add(&self.epoll, io, EventData::new_u64(source.key as u64), flags) {
             lock(&self.sources).remove(source.key);
             return Err(error.into());
@@ -270,28 +275,35 @@ impl Arrived {
         }
         for (source, flags) in buffers.ready.drain(..) {
             if flags.intersects(READABLE) {
-                source.read.ready().for_each(Waiting::wake);
+                let lasts = if flags.intersects(STAYS_READABLE) { Lasts::ForEver } else { Lasts::UntilEmptied };
+                source.read.ready(lasts).for_each(|waiting| waiting.wake(&mut buffers.wakers));
             }
             if flags.intersects(WRITABLE) {
-                source.write.ready().for_each(Waiting::wake);
+                source.write.ready(Lasts::UntilEmptied).for_each(|waiting| waiting.wake(&mut buffers.wakers));
             }
         }
+        // Those that came first run first. Of what a worker publishes, that is the newest; what others publish waits in one line.
+        if strand::with(|strand| strand.worker.is_some()) {
+            buffers.wakers.reverse();
+        }
+        buffers.wakers.drain(..).for_each(wake_foreign);
         buffers.give_back();
     }
 }
 
 impl Waiting {
-    fn wake(self) {
+    /// Fibers are served in the order in which they are woken.
+    fn wake(self, wakers: &mut Vec<Waker>) {
         match self {
-            Waiting::Token(token) => {
-                wake::wake(token, 0);
-            }
-            Waiting::Waker(waker) => {
-                let foreign = || strand::with(|strand| strand.turn.while_fixed(Fixed::InWaker, || waker.wake()));
-                if let Err(payload) = catch_unwind(AssertUnwindSafe(foreign)) {
-                    std::mem::forget(payload); // it was printed; to drop it might panic again
-                }
-            }
+            Waiting::Token(token) => _ = wake::wake(token, 0),
+            Waiting::Waker(waker) => wakers.push(waker),
         }
+    }
+}
+
+fn wake_foreign(waker: Waker) {
+    let foreign = || strand::with(|strand| strand.turn.while_fixed(Fixed::InWaker, || waker.wake()));
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(foreign)) {
+        std::mem::forget(payload); // it was printed; to drop it might panic again
     }
 }

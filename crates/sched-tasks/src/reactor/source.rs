@@ -66,6 +66,21 @@ impl Waiting {
     }
 }
 
+/// A socket that carries a stream of bytes.
+pub(crate) trait ByteStream {
+    /// Whether a read that gets less than it asked for has emptied the socket. Out-of-band data stops a read, too, but its edge tells so.
+    const SHORT_READ_EMPTIES: bool;
+}
+
+impl ByteStream for std::net::TcpStream {
+    const SHORT_READ_EMPTIES: bool = true;
+}
+
+impl ByteStream for std::os::unix::net::UnixStream {
+    /// A read stops where descriptors or other credentials were sent along.
+    const SHORT_READ_EMPTIES: bool = false;
+}
+
 /// A socket whose events are watched.
 pub(crate) struct Registered<T: AsFd> {
     source: Arc<Source>,
@@ -81,6 +96,17 @@ impl<T: AsFd> Registered<T> {
 
     pub(crate) fn get_ref(&self) -> &T {
         &self.io
+    }
+
+    /// One read of at most `wanted` bytes, as part of an operation. Where the socket allows the conclusion, one that gets less has emptied it, and the next one waits without trying.
+    #[inline]
+    pub(crate) fn read_stream(&self, wanted: usize, read: impl FnOnce(&T) -> io::Result<usize>) -> io::Result<usize>
+    where
+        T: ByteStream,
+    {
+        let is_short =
+            |count: &io::Result<usize>| T::SHORT_READ_EMPTIES && matches!(*count, Ok(got @ 1..) if got < wanted);
+        self.source.read.read(|| read(&self.io), is_short)
     }
 
     /// Does `operation` for a task or thread, which waits while it would block, but no longer than `limit`: then it is [`ErrorKind::TimedOut`].
@@ -107,10 +133,12 @@ impl<T: AsFd> Registered<T> {
         let mut deadline = None;
         loop {
             let seen = side.edge();
-            match operation(&self.io) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                done => return done,
+            if !side.is_emptied(seen) {
+                match operation(&self.io) {
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                    Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                    done => return done,
+                }
             }
             if let Some(limit) = limit
                 && deadline.is_none()
@@ -181,13 +209,15 @@ impl<T: AsFd> Registered<T> {
         let side = self.source.side(direction);
         loop {
             let seen = side.edge();
-            match operation(&self.io) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                done => {
-                    *paid = false; // the next one is charged again
-                    strand.turn.count();
-                    return Poll::Ready(done);
+            if !side.is_emptied(seen) {
+                match operation(&self.io) {
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                    Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                    done => {
+                        *paid = false; // the next one is charged again
+                        strand.turn.count();
+                        return Poll::Ready(done);
+                    }
                 }
             }
             if wait(seen, cx) {

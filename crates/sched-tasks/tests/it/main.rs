@@ -45,6 +45,7 @@ mod seeded_budgets;
 mod seeded_deadlocks;
 mod select;
 mod shares;
+mod short_reads;
 mod sleeps;
 mod spread;
 mod stress;

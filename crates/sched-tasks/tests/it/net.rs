@@ -305,16 +305,20 @@ fn cpu_time() -> Duration {
 #[test]
 fn connections_that_wait_use_no_cpu() {
     let runtime = Runtime::builder().workers(2).build().unwrap();
+    let begun = &AtomicUsize::new(0);
     let used = runtime.run(|| {
         let pairs: Vec<_> = (0..100).map(|_| pair()).collect();
         nursery(|n| {
             for (client, _) in &pairs {
                 n.spawn(move || {
                     let mut client = client;
+                    begun.fetch_add(1, SeqCst);
                     assert_eq!(client.read(&mut [0]).unwrap(), 0);
                 });
             }
-            sched_tasks::sleep(Duration::from_millis(100)); // all of them wait by then
+            while begun.load(SeqCst) < pairs.len() {
+                yield_now();
+            }
             let before = cpu_time();
             sched_tasks::sleep(Duration::from_millis(500));
             let used = cpu_time() - before;
