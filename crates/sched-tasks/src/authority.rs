@@ -27,6 +27,8 @@ pub struct Authority {
 }
 
 impl Authority {
+    pub(crate) const NONE: Self = Self { spawn: None, budget: None, channel: None };
+
     /// What lets tasks start, if it was given.
     pub(crate) fn to_spawn(&self) -> Option<&Lease<CapSpawn>> {
         self.spawn.as_ref()

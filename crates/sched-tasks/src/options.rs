@@ -43,7 +43,7 @@ pub(crate) struct CpuOptions {
 }
 
 /// What a nursery is to be like. The default is what [`nursery`](crate::nursery) opens.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct NurseryOptions {
     pub(crate) name: Option<Arc<str>>,
     pub(crate) on_failure: OnFailure,
@@ -63,10 +63,33 @@ pub struct NurseryOptions {
     pub(crate) supervises: bool,
 }
 
+impl Default for NurseryOptions {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
 impl NurseryOptions {
+    pub(crate) const DEFAULT: Self = Self {
+        name: None,
+        on_failure: OnFailure::CancelSiblings,
+        timeout: None,
+        deadline: None,
+        grace: None,
+        spawn_limit: None,
+        budget: None,
+        task_budget: None,
+        period: None,
+        recharge: None,
+        on_exhausted: None,
+        authority: Authority::NONE,
+        cpu: None,
+        supervises: false,
+    };
+
     /// Cancels its children when one fails; no deadline, no limit.
     pub fn new() -> Self {
-        Self::default()
+        Self::DEFAULT
     }
 
     /// A name for messages.

@@ -2,12 +2,15 @@
 //!
 //! Room: driver. Knows when it pays to look again before a strand stops; how one stops is `strand/until.rs`.
 
-use std::{hint, time::Instant};
+use std::{hint, rc::Rc, time::Instant};
 
 use mech_sync::WaitToken;
 
 pub(crate) use crate::strand::until::{End, wait_through_pauses};
-use crate::strand::{Strand, Woken, give_way};
+use crate::{
+    kernel::worker::Worker,
+    strand::{Strand, Woken, give_way},
+};
 
 /// Stops the strand until `token` is claimed, `deadline` has passed, or it is cancelled. Inlined as far as [`Strand::wait`] is, for the same reason.
 ///
@@ -76,14 +79,17 @@ pub(crate) fn lingered(strand: &Strand, helped: bool) {
 const SPIN_ROUNDS: u32 = 7;
 const YIELD_ROUNDS: u32 = 4;
 
-/// Watches for `ready` a little while before it is worth to stop: only if there is nothing else to do here, and another worker that could make it so.
+/// Watches for `ready` a little while before it is worth to stop: only if there is nothing else to do here, and another worker that could make it so. Nor while that one
+/// has tasks to take: else a worker that takes tasks which wait at once would take one every 2 µs, and leave most of them to the one that spawned them.
 #[inline]
 pub(crate) fn spin_until(strand: &Strand, ready: impl Fn() -> bool) -> bool {
     if strand.shared().is_some_and(|shared| !shared.spins) {
         return false;
     }
     for round in 0..SPIN_ROUNDS + YIELD_ROUNDS {
-        if strand.worker.as_ref().is_some_and(|worker| worker.has_other_work()) {
+        let is_busy =
+            |worker: &Rc<Worker>| worker.has_other_work() || round == 0 && worker.shared.has_stealable(worker.index);
+        if strand.worker.as_ref().is_some_and(is_busy) {
             return false;
         }
         if round < SPIN_ROUNDS {

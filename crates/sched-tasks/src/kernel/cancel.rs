@@ -22,7 +22,7 @@ use crate::{error::Reason, state::NurseryEvent};
 impl NurseryCore {
     /// Tells everything in it to stop.
     pub(crate) fn cancel(&self) {
-        match self.options.grace {
+        match self.grace {
             None => self.cancel_tree(true),
             Some(grace) => {
                 if self.state().is_cancelled() {
@@ -38,8 +38,8 @@ impl NurseryCore {
     pub(crate) fn cancel_for(&self, reason: Reason) {
         {
             let mut inner = self.inner.lock();
-            if inner.cancelled_for.is_none() && !self.state().is_cancelled() {
-                inner.cancelled_for = Some(reason);
+            if !self.state().is_cancelled() {
+                inner.rare().cancelled_for.get_or_insert(reason);
             }
         }
         self.cancel();
@@ -47,7 +47,7 @@ impl NurseryCore {
 
     /// Stops what is left: the body has what it wanted.
     pub(crate) fn dismiss(&self) {
-        self.inner.lock().dismissed = true;
+        self.inner.lock().rare().dismissed = true;
         self.cancel();
     }
 

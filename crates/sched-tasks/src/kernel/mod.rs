@@ -66,8 +66,8 @@ pub(crate) mod name_slot {
 pub(crate) mod scope {
     mod raw;
     pub(crate) use self::raw::{
-        OpenRef, OpenScope, ScopeRef, Unfinished, enter, enter_open, is_in, leave_open, unfinished, while_joining,
-        while_open,
+        OpenRef, OpenScope, ScopeRef, Unfinished, enter, enter_open, is_in, leave_open, shared, unfinished, weak,
+        while_joining, while_open,
     };
 }
 pub(crate) mod task {

@@ -31,7 +31,7 @@ use vocab::TaskId;
 
 use super::{
     clock::{Alarm, AlarmKey},
-    scope::ScopeRef,
+    scope::{self, ScopeRef},
     shared::Shared,
     shares::Membership,
     wake,
@@ -41,7 +41,7 @@ use crate::{
     budget::Account,
     error::{Reason, TaskError},
     gate::Gate,
-    options::NurseryOptions,
+    options::OnFailure,
     state::{NurseryEvent, NurseryState},
     task_state::TaskState,
 };
@@ -70,12 +70,13 @@ pub(crate) struct NurseryCore {
     pub(crate) interrupts: AtomicBool,
     /// A task in it looks closer at its next checkpoint: the nursery is interrupted, was paused, or is in a seeded run.
     pub(crate) attention: AtomicBool,
-    /// For a deadline, which may outlive the nursery.
-    pub(crate) this: Weak<NurseryCore>,
     pub(crate) shared: &'static Shared,
     /// The waiter of its owner, if that is known before: not if it is owned by a handle.
     pub(crate) owner: Option<&'static Waiter>,
-    pub(crate) options: NurseryOptions,
+    /// What its options said that counts while it is open: its name, what a failure does, how long children may go on after a cancellation.
+    pub(crate) name: Option<Arc<str>>,
+    pub(crate) on_failure: OnFailure,
+    pub(crate) grace: Option<Duration>,
     /// A cancellation from around it does not come in.
     pub(crate) shielded: bool,
     /// The nursery around this one, and the place there. It ends later.
@@ -88,7 +89,7 @@ pub(crate) struct NurseryCore {
     /// The account is that of the nursery around it. Known from the beginning, for those that ask after that one has ended.
     pub(crate) shares_account: bool,
     /// Whether and how many tasks may be spawned, if there is a limit.
-    pub(crate) gate: Option<Gate>,
+    pub(crate) gate: Option<Box<Gate>>,
     /// The group whose share of CPU time its tasks have, if they are in one.
     pub(crate) group: Option<Membership>,
     pub(crate) has_alarms: AtomicBool,
@@ -123,6 +124,12 @@ impl Owners {
 pub(crate) struct Inner {
     pub(crate) members: Slab<Member>,
     pub(crate) nested: Slab<Arc<NurseryCore>>,
+    rare: Option<Box<Rare>>,
+}
+
+/// What most nurseries never have: memory is taken for it when it is needed.
+#[derive(Default)]
+pub(crate) struct Rare {
     pub(crate) first: Option<TaskError>,
     pub(crate) others: Vec<TaskError>,
     /// Why it was cancelled, if not because a child failed.
@@ -131,6 +138,23 @@ pub(crate) struct Inner {
     pub(crate) dismissed: bool,
     pub(crate) alarms: Vec<AlarmKey>,
     pub(crate) standing: Standing,
+}
+
+impl Inner {
+    /// For who writes.
+    pub(crate) fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    /// For who looks, or takes.
+    pub(crate) fn known(&mut self) -> Option<&mut Rare> {
+        self.rare.as_deref_mut()
+    }
+
+    /// Everything that was kept.
+    pub(crate) fn take_rare(&mut self) -> Option<Box<Rare>> {
+        self.rare.take()
+    }
 }
 
 impl NurseryCore {
@@ -207,7 +231,7 @@ impl NurseryCore {
 
     /// Those that stand still in it, under its lock.
     pub(crate) fn standing<R>(&self, f: impl FnOnce(&mut Standing) -> R) -> R {
-        f(&mut self.inner.lock().standing)
+        f(&mut self.inner.lock().rare().standing)
     }
 
     /// Whether its owner and every task of it waits for something, as of a moment ago. What is being polled counts as waiting.
@@ -256,7 +280,7 @@ impl NurseryCore {
 
     /// What lets tasks in, if there is a limit.
     pub(crate) fn gate(&self) -> Option<&Gate> {
-        self.gate.as_ref()
+        self.gate.as_deref()
     }
 
     /// The group whose share of CPU time its tasks have, if they are in one.
@@ -279,7 +303,7 @@ impl NurseryCore {
     /// next ones.
     #[inline]
     pub(crate) fn give_permit_back(&self) -> bool {
-        self.gate.as_ref().is_none_or(Gate::task_ended)
+        self.gate.as_deref().is_none_or(Gate::task_ended)
     }
 
     /// Notes that children ended, of which so many have not given their permit back; the last one wakes the owner. The nursery must not be touched after.
@@ -337,8 +361,8 @@ impl NurseryCore {
     }
 
     pub(super) fn set_alarm(&self, after: Duration, what: impl FnOnce(Weak<NurseryCore>) -> Alarm) {
-        let key = self.shared.clock.set(after, what(self.this.clone()));
-        self.inner.lock().alarms.push(key);
+        let key = self.shared.clock.set(after, what(scope::weak(self)));
+        self.inner.lock().rare().alarms.push(key);
         self.has_alarms.store(true, Relaxed);
     }
 }

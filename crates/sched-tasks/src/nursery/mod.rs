@@ -16,7 +16,7 @@ mod share;
 mod verdict;
 
 use std::sync::{
-    Arc, Weak,
+    Arc,
     atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed},
 };
 
@@ -34,11 +34,12 @@ use crate::{
     gate::Gate,
     kernel::{
         nursery::{Inner, Owners},
-        scope::ScopeRef,
+        scope::{self, ScopeRef},
         shared::Shared,
         shares::Membership,
     },
-    options::NurseryOptions,
+    options::{CpuOptions, NurseryOptions},
+    raw::in_place::in_arc,
     spending,
     state::{NurseryEvent, NurseryState},
     strand::{Strand, Woken},
@@ -124,7 +125,7 @@ impl NurseryCore {
         strand: &Strand,
         shared: &'static Shared,
         group: Option<Membership>,
-        options: NurseryOptions,
+        options: &NurseryOptions,
     ) -> Arc<Self> {
         let outer = strand.scope.get();
         let core = Self::make(
@@ -132,7 +133,7 @@ impl NurseryCore {
             Some(strand.waiter),
             outer,
             shared,
-            Limits::of(strand, outer, shared, &options),
+            Limits::of(strand, outer, shared, options),
             group,
             options,
         );
@@ -147,7 +148,7 @@ impl NurseryCore {
                 core.cancel_tree(outer.is_cancelled());
             }
         }
-        core.start_deadline();
+        core.start_deadline(options);
         core
     }
 
@@ -158,21 +159,22 @@ impl NurseryCore {
         shared: &'static Shared,
         limits: Limits,
         group: Option<Membership>,
-        options: NurseryOptions,
+        options: &NurseryOptions,
     ) -> Arc<Self> {
         let core = Self::make(strand, None, None, shared, limits, group, options);
-        core.start_deadline();
+        core.start_deadline(options);
         core
     }
 
-    fn start_deadline(&self) {
-        if self.options.cpu.is_some() {
-            self.known_to_context();
+    #[inline]
+    fn start_deadline(&self, options: &NurseryOptions) {
+        if let Some(cpu) = &options.cpu {
+            self.known_to_context(cpu);
         }
-        if let Some(after) = self.options.timeout {
+        if let Some(after) = options.timeout {
             self.set_timeout(after);
         }
-        if let Some(at) = self.options.deadline {
+        if let Some(at) = options.deadline {
             self.set_deadline(at);
         }
     }
@@ -185,7 +187,7 @@ impl NurseryCore {
         shared: &'static Shared,
         limits: Limits,
         group: Option<Membership>,
-        options: NurseryOptions,
+        options: &NurseryOptions,
     ) -> Arc<Self> {
         let shielded = strand.shields.get() > 0;
         let Limits { credentials, account } = limits;
@@ -193,37 +195,39 @@ impl NurseryCore {
             (Some(own), Some(around)) => Arc::ptr_eq(own, around),
             _ => false,
         };
-        let gate = Gate::new(&options, credentials.as_deref(), account.is_some(), shared.ledger.as_ref());
-        Arc::new_cyclic(|this: &Weak<Self>| Self {
+        let gate = Gate::new(options, credentials.as_deref(), account.is_some(), shared.ledger.as_ref());
+        in_arc!(Self {
             countdown: Countdown::new(),
             owners: Owners::new(),
             state: AtomicU8::new(NurseryState::Open as u8),
             interrupts: AtomicBool::new(false),
             attention: AtomicBool::new(shared.seeded.is_some()),
-            this: this.clone(),
-            shared,
-            owner,
-            shielded,
-            outer,
+            shared: shared,
+            owner: owner,
+            shielded: shielded,
+            outer: outer,
             place: AtomicU32::new(0),
-            credentials,
-            account,
-            shares_account,
-            gate,
-            group,
+            credentials: credentials,
+            account: account,
+            shares_account: shares_account,
+            gate: gate.map(Box::new),
+            group: group,
             has_alarms: AtomicBool::new(false),
             inner: SpinLock::new(Inner::default()),
-            options,
+            name: options.name.clone(),
+            on_failure: options.on_failure,
+            grace: options.grace,
         })
     }
 
     /// Its context, if it has one of its own, may cancel it.
     #[cold]
     #[inline(never)]
-    fn known_to_context(&self) {
-        let has_context = self.options.cpu.as_ref().is_some_and(|cpu| cpu.context.is_some());
-        if has_context && let Some(server) = self.group.as_ref().and_then(|group| group.servers.first()) {
-            server.set_nursery(self.this.clone());
+    fn known_to_context(&self, cpu: &CpuOptions) {
+        if cpu.context.is_some()
+            && let Some(server) = self.group.as_ref().and_then(|group| group.servers.first())
+        {
+            server.set_nursery(scope::weak(self));
         }
     }
 
@@ -293,8 +297,11 @@ impl NurseryCore {
         {
             account.close(&strand.meter, self.is_owned_by(strand.waiter)).wake();
         }
-        let alarms =
-            if self.has_alarms.load(Relaxed) { std::mem::take(&mut self.inner.lock().alarms) } else { Vec::new() };
+        let alarms = if self.has_alarms.load(Relaxed) {
+            std::mem::take(&mut self.inner.lock().rare().alarms)
+        } else {
+            Vec::new()
+        };
         alarms.into_iter().for_each(|key| self.shared.clock.clear(key));
         if let Some(outer) = self.outer {
             let this = outer.inner.lock().nested.remove(self.place.load(Relaxed) as usize);

@@ -9,7 +9,7 @@ use std::any::Any;
 
 use crate::{
     error::{Reason, TaskError},
-    kernel::nursery::NurseryCore,
+    kernel::nursery::{NurseryCore, Rare},
     options::OnFailure,
     state::NurseryState,
     strand::panics,
@@ -29,7 +29,7 @@ pub(crate) enum Body<T> {
 impl NurseryCore {
     #[cold]
     pub(super) fn refuse(&self, reason: Reason) -> TaskError {
-        let error = TaskError::new(reason, None).of_nursery(self.options.name.as_ref());
+        let error = TaskError::new(reason, None).of_nursery(self.name.as_ref());
         if !error.is_cancelled() {
             self.child_failed(error.clone());
         }
@@ -40,7 +40,8 @@ impl NurseryCore {
     /// panic is.
     #[cold]
     pub(crate) fn child_failed(&self, error: TaskError) {
-        if matches!(error.reason(), Reason::Failed(_)) && self.inner.lock().dismissed {
+        if matches!(error.reason(), Reason::Failed(_)) && self.inner.lock().known().is_some_and(|known| known.dismissed)
+        {
             return;
         }
         self.keep_failure(error);
@@ -49,17 +50,18 @@ impl NurseryCore {
     fn keep_failure(&self, error: TaskError) {
         {
             let mut inner = self.inner.lock();
-            if inner.first.is_none() {
-                inner.first = Some(error);
-            } else if inner.others.len() < MAX_OTHERS {
-                inner.others.push(error);
+            let kept = inner.rare();
+            if kept.first.is_none() {
+                kept.first = Some(error);
+            } else if kept.others.len() < MAX_OTHERS {
+                kept.others.push(error);
             }
         }
         self.cancel_after_failure();
     }
 
     fn cancel_after_failure(&self) {
-        if self.options.on_failure == OnFailure::CancelSiblings {
+        if self.on_failure == OnFailure::CancelSiblings {
             self.cancel();
         }
     }
@@ -67,8 +69,9 @@ impl NurseryCore {
     /// The body returned an error, perhaps one that a child's failure gave it.
     pub(crate) fn body_failed(&self, error: &TaskError) {
         let known = {
-            let inner = self.inner.lock();
-            inner.first.iter().chain(&inner.others).any(|known| known.is_same(error))
+            let mut inner = self.inner.lock();
+            let is_kept = |kept: &mut Rare| kept.first.iter().chain(&kept.others).any(|known| known.is_same(error));
+            inner.known().is_some_and(is_kept)
         };
         if error.is_cancelled() {
             // The cancellation of another nursery, handed on: no failure, but a body that gives up does not leave its children behind.
@@ -92,7 +95,7 @@ impl NurseryCore {
                 Body::Returned(Err(*error))
             }
             Ok(error) => Body::Panicked(error),
-            Err(payload) if self.inner.lock().first.is_some() => {
+            Err(payload) if self.inner.lock().known().is_some_and(|known| known.first.is_some()) => {
                 let error = panic_error(strand, payload);
                 self.keep_failure(error);
                 Body::Cancelled
@@ -103,13 +106,15 @@ impl NurseryCore {
 
     /// What the block is worth: failed before cancelled before success.
     pub(crate) fn verdict<T>(&self, strand: &Strand, body: Body<T>) -> Result<T, TaskError> {
-        let (first, mut others, cancelled_for, dismissed) = {
-            let mut inner = self.inner.lock();
-            (inner.first.take(), std::mem::take(&mut inner.others), inner.cancelled_for.take(), inner.dismissed)
+        let kept = self.inner.lock().take_rare();
+        let body = match body {
+            Body::Returned(returned) if kept.is_none() && self.state() == NurseryState::Closed => return returned,
+            body => body,
         };
+        let Rare { first, mut others, cancelled_for, dismissed, .. } = kept.map_or_else(Rare::default, |kept| *kept);
         let cancelled = || {
             let reason = cancelled_for.clone().unwrap_or(Reason::Cancelled);
-            TaskError::new(reason, None).of_nursery(self.options.name.as_ref())
+            TaskError::new(reason, None).of_nursery(self.name.as_ref())
         };
         match (body, first) {
             (Body::Panicked(payload), first) => {

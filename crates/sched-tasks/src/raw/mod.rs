@@ -13,6 +13,7 @@
 pub(crate) mod alloc;
 pub(crate) mod future;
 pub(crate) mod handle;
+pub(crate) mod in_place;
 pub(crate) mod join;
 pub(crate) mod loan;
 pub(crate) mod overflow;

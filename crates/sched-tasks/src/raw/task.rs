@@ -143,23 +143,34 @@ where
         // SAFETY: `end`, below, takes it off the strand, while the task is live.
         let running = unsafe { Running::of(this, header) };
         strand.begin(running, header.scope);
+        let is_moved = std::cell::Cell::new(false);
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             strand.start_funded();
             strand.stand_still_if_paused();
+            // Caught in the closure's own frame: an unwinding passes one frame less.
             let outcome = in_own_frame(|| {
-                // SAFETY: as above. Moved to this stack: if that is lost, the closure is kept with it.
-                let closure = unsafe { (*cell.as_ref().closure.get()).assume_init_read() };
-                closure()
+                catch_unwind(AssertUnwindSafe(|| {
+                    is_moved.set(true);
+                    // SAFETY: as above. Moved to this stack: if that is lost, the closure is kept with it.
+                    let closure = unsafe { (*cell.as_ref().closure.get()).assume_init_read() };
+                    closure()
+                }))
             });
-            strand.look_at_meter();
+            if outcome.is_ok() {
+                strand.look_at_meter();
+            }
             outcome
         }));
+        let outcome = outcome.flatten();
         let outcome = if strand.has_locals.get() { strand.drop_locals(outcome) } else { outcome };
         strand.end();
         match outcome {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(error)) => Err(error.of_task(&label(header))),
-            Err(payload) => Err(error_of(payload, header)),
+            Err(payload) if is_moved.get() => Err(error_of(payload, header)),
+            // It could not begin: it has no budget, or was cancelled while it stood still.
+            // SAFETY: the closure was not moved, and is ours alone.
+            Err(payload) => Err(unsafe { drop_unrun::<F, T>(this, error_of(payload, header), strand) }),
         }
     };
     std::mem::forget(unfinished);

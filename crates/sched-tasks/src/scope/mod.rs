@@ -87,7 +87,7 @@ pub fn nursery<'env, F, T>(body: F) -> Result<T, TaskError>
 where
     F: for<'scope> FnOnce(&'scope Nursery<'scope, 'env>) -> Result<T, TaskError>,
 {
-    nursery_with(NurseryOptions::new(), body)
+    open_here(&NurseryOptions::DEFAULT, body)
 }
 
 /// Opens a nursery that is like `options` say. See [`nursery`].
@@ -105,6 +105,13 @@ pub fn nursery_with<'env, F, T>(options: NurseryOptions, body: F) -> Result<T, T
 where
     F: for<'scope> FnOnce(&'scope Nursery<'scope, 'env>) -> Result<T, TaskError>,
 {
+    open_here(&options, body)
+}
+
+fn open_here<'env, F, T>(options: &NurseryOptions, body: F) -> Result<T, TaskError>
+where
+    F: for<'scope> FnOnce(&'scope Nursery<'scope, 'env>) -> Result<T, TaskError>,
+{
     // On a thread that acts for a task, the tasks run where that one does.
     match strand::with(Strand::runtime) {
         Some(shared) => open(shared, options, body),
@@ -112,7 +119,7 @@ where
     }
 }
 
-pub(crate) fn open<'env, F, T>(shared: &'static Shared, options: NurseryOptions, body: F) -> Result<T, TaskError>
+pub(crate) fn open<'env, F, T>(shared: &'static Shared, options: &NurseryOptions, body: F) -> Result<T, TaskError>
 where
     F: for<'scope> FnOnce(&'scope Nursery<'scope, 'env>) -> Result<T, TaskError>,
 {
@@ -127,7 +134,7 @@ where
             }
         }
         let _kept = strand.keep_thread_scope()?;
-        let group = group_of(strand, shared, &options)?;
+        let group = group_of(strand, shared, options)?;
         let core = NurseryCore::open(strand, shared, group, options);
         if let Some(driver) = &strand.driver {
             driver.note_root(&core);

@@ -273,7 +273,7 @@ fn open(shared: &'static Shared, options: NurseryOptions) -> Result<OpenNursery,
         }
         let share = group_of(strand, shared, &options)?;
         let (kind, around) = strand.kind_of_open();
-        let group = Group::new(NurseryCore::open(strand, shared, share, options), kind, around);
+        let group = Group::new(NurseryCore::open(strand, shared, share, &options), kind, around);
         if group.is_listed() {
             shared.groups.add(&group).iter().for_each(|left| left.end(true)); // does not wait
         }

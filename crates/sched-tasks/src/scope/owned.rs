@@ -109,7 +109,7 @@ impl OwnedNursery {
             shared.check_process()?;
             let limits = limits(strand, shared, &options);
             let group = group_of(strand, shared, &options)?;
-            let core = NurseryCore::open_apart(strand, shared, limits, group, options);
+            let core = NurseryCore::open_apart(strand, shared, limits, group, &options);
             let group = Group::new(core, Kind::Owned, None);
             shared.groups.add(&group).iter().for_each(|left| left.end(true)); // does not wait
             Ok(Self(Some(group)))

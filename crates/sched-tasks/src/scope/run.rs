@@ -48,7 +48,7 @@ impl Runtime {
     where
         F: for<'scope> FnOnce(&'scope Nursery<'scope, 'env>) -> Result<T, TaskError>,
     {
-        seeded::run(self.shared(), || open(self.shared(), options, body))
+        seeded::run(self.shared(), || open(self.shared(), &options, body))
     }
 }
 
@@ -67,7 +67,7 @@ where
     // In a frame of its own, made when there is room for it.
     in_own_frame(|| {
         shared.check_process()?;
-        let body = || open(shared, options, |nursery| nursery.spawn_at(site, root).join());
+        let body = || open(shared, &options, |nursery| nursery.spawn_at(site, root).join());
         let outcome = seeded::run(shared, body);
         if let Some(Divergence { at, expected, found }) = shared.seeded.as_ref().and_then(|seeded| seeded.diverged()) {
             return Err(RunError::Diverged { at, expected: expected.into(), found: found.into() });

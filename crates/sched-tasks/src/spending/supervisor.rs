@@ -8,7 +8,7 @@ use vocab::{Budget, TaskId};
 
 use crate::{
     budget::{Account, Answer, Exhausted, Pool},
-    kernel::{clock, nursery::NurseryCore},
+    kernel::{clock, nursery::NurseryCore, scope},
     strand::{self, room},
     wait::{self, End},
 };
@@ -44,7 +44,7 @@ impl BudgetSupervisor {
         let mut around = Vec::new();
         let mut inner = &*core;
         while let Some(outer) = inner.outer_ref().filter(|_| inner.shares_account()) {
-            around.extend(outer.this.upgrade());
+            around.push(scope::shared(outer));
             inner = outer;
         }
         let supervisor = Self { core, _around: around };

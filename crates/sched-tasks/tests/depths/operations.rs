@@ -2,14 +2,16 @@
 #![allow(clippy::unit_arg, reason = "a table of one-liners")]
 
 use std::{
-    future::ready,
+    future::{poll_fn, ready},
     io::{Read, Write},
     panic::{AssertUnwindSafe, catch_unwind},
     path::PathBuf,
+    pin::Pin,
     sync::{Arc, Mutex as StdMutex},
     time::Duration,
 };
 
+use futures::AsyncRead;
 use sched_actors::{self as actor, Child, Strategy, Supervisor};
 use sched_tasks::{
     Budget, CapSpawn, Condvar, Fuel, Ledger, Mutex, NurseryOptions, OnFailure, OpenNursery, Priority, Profile, Runtime,
@@ -469,6 +471,61 @@ pub(crate) const ALL: &[(&str, Prepare)] = &[
             far.set_read_timeout(Some(SHORT)).unwrap();
             assert!(far.read(&mut [0; 4]).is_err());
             drop(near);
+        })
+    }),
+    ("net: a future that reads and waits", || {
+        let (near, far) = connected();
+        let mut far = far.into_async();
+        of(move || {
+            let mut bytes = [0; 4];
+            let read = poll_fn(|cx| Pin::new(&mut far).poll_read(cx, &mut bytes));
+            assert!(block_on(timeout(SHORT, read)).is_err() && near.peer_addr().is_ok());
+        })
+    }),
+    ("udp: bind, connect, send and recv", || {
+        of(|| {
+            let (near, far) =
+                (net::UdpSocket::bind("127.0.0.1:0").unwrap(), net::UdpSocket::bind("127.0.0.1:0").unwrap());
+            near.connect(far.local_addr().unwrap()).unwrap();
+            near.send(b"deep").unwrap();
+            assert_eq!(far.recv_from(&mut [0; 4]).unwrap().0, 4);
+        })
+    }),
+    ("udp: recv that waits, in a task and in a future", || {
+        let socket = net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_read_timeout(Some(SHORT)).unwrap();
+        of(move || {
+            assert!(socket.recv(&mut [0; 4]).is_err());
+            assert!(block_on(timeout(SHORT, socket.recv_async(&mut [0; 4]))).is_err());
+        })
+    }),
+    ("unix: bind, connect, accept, read and write", || {
+        of(|| {
+            let path = file("socket");
+            let _ = std::fs::remove_file(&path); // of an attempt that unwound
+            let listener = net::UnixListener::bind(&path).unwrap();
+            let mut near = net::UnixStream::connect(&path).unwrap();
+            near.write_all(b"deep").unwrap();
+            let mut bytes = [0; 4];
+            listener.accept().unwrap().0.read_exact(&mut bytes).unwrap();
+            assert_eq!(&bytes, b"deep");
+        })
+    }),
+    ("unix: pair, clone, read that waits, drop", || {
+        of(|| {
+            let (near, far) = net::UnixStream::pair().unwrap();
+            let mut clone = near.try_clone().unwrap();
+            clone.set_read_timeout(Some(SHORT)).unwrap();
+            assert!(clone.read(&mut [0; 4]).is_err() && far.peer_addr().is_ok());
+        })
+    }),
+    ("unix: datagrams", || {
+        of(|| {
+            let (near, far) = net::UnixDatagram::pair().unwrap();
+            near.send(b"deep").unwrap();
+            assert_eq!(far.recv(&mut [0; 4]).unwrap(), 4);
+            far.set_read_timeout(Some(SHORT)).unwrap();
+            assert!(far.recv(&mut [0; 4]).is_err());
         })
     }),
     // ---- tenants ----

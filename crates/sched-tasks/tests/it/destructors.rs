@@ -4,15 +4,15 @@ use std::{
     cell::Cell,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Mutex,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
     },
     time::Duration,
 };
 
 use sched_tasks::{
-    NurseryOptions, OnFailure, Reason, Runtime, current_task, fiber_local, is_cancelled, join, nursery, nursery_with,
-    shield, sleep, yield_now,
+    Budget, NurseryOptions, OnFailure, Reason, Recharge, Runtime, current_task, fiber_local, is_cancelled, join,
+    nursery, nursery_with, shield, sleep, yield_now,
 };
 
 use crate::support::{spin_until, until};
@@ -276,4 +276,30 @@ fn a_panic_in_a_destructor_of_what_never_ran_is_a_failure() {
     });
     let error = outcome.unwrap().unwrap_err();
     assert!(matches!(error.reason(), Reason::Panicked { .. }), "{error}");
+}
+
+#[test]
+fn what_a_task_captured_that_could_not_begin_is_dropped() {
+    let captured = Arc::new(());
+    let without_budget = NurseryOptions::new().task_budget(Budget::ops(0)).recharge(Recharge::Never);
+    let outcome = nursery_with(without_budget, |n| {
+        let captured = captured.clone();
+        n.spawn(move || drop(captured)).join()
+    });
+    assert!(matches!(outcome.unwrap_err().reason(), Reason::BudgetExhausted { .. }));
+    assert_eq!(Arc::strong_count(&captured), 1);
+
+    // One worker begins the task, which stands still; the other waits a little, and cancels it.
+    let outcome = on_workers(2).run(|| {
+        nursery(|n| {
+            let of_task = captured.clone();
+            n.pauser().pause();
+            n.spawn(move || drop(of_task));
+            std::thread::sleep(Duration::from_millis(50)); // if it has not begun by then it is cancelled before, which is right as well
+            n.cancel();
+            Ok(())
+        })
+    });
+    assert!(outcome.unwrap().unwrap_err().is_cancelled());
+    assert_eq!(Arc::strong_count(&captured), 1);
 }

@@ -9,7 +9,7 @@
 //!
 //! # Why they hold
 //! 1. Who finds that none has begun begins, under the lock.
-//! 2. Who waits looks at the nursery around it again and again. It goes on without machine code, and so with its cancellation; the compiler goes on for those that come later.
+//! 2. Who waits looks at the nursery around it again and again. If that is cancelled, it stops waiting and unwinds; the compiler continues for those that come later.
 //! 3. The program says so when it is dropped, and the compiler looks between two functions.
 //!
 //! # Rejected
@@ -131,11 +131,11 @@ mod tests {
         let making = Arc::downgrade(&program.shared.native);
         let options = NurseryOptions::new().timeout(Duration::from_millis(10));
         nursery_with(options, |n| program.spawn_on(&Host::new(), n, "main", &[])?.join()).unwrap_err();
-        assert!(making.upgrade().is_some(), "the compiler goes on for those that come later");
+        assert!(making.upgrade().is_some(), "the compiler continues for those that come later");
         drop(program);
         let begun = Instant::now();
         while making.upgrade().is_some() {
-            assert!(begun.elapsed() < Duration::from_secs(60), "the compiler goes on");
+            assert!(begun.elapsed() < Duration::from_secs(60), "the compiler continues");
             thread::sleep(Duration::from_millis(1));
         }
     }

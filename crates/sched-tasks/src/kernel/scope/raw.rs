@@ -10,7 +10,11 @@
 //! [`OpenScope`]s keeps; [`leave_open`] takes it back, and only if nothing is inside that nursery on this strand. For a task, which is counted in the nursery and drops it before it is counted as
 //! ended.
 
-use std::{ops::Deref, ptr::NonNull, sync::Arc};
+use std::{
+    ops::Deref,
+    ptr::NonNull,
+    sync::{Arc, Weak},
+};
 
 use mech_sync::Completion;
 
@@ -36,6 +40,20 @@ impl ScopeRef {
     pub(crate) unsafe fn new(core: &NurseryCore) -> Self {
         Self(NonNull::from(core))
     }
+}
+
+/// The nursery, for who keeps it. It holds no reference to itself, which most never need.
+pub(crate) fn shared(core: &NurseryCore) -> Arc<NurseryCore> {
+    // SAFETY: a `NurseryCore` is made in one place, which puts it into an `Arc` at once (`NurseryCore::make`). It is not being dropped, since it is borrowed; so its count is not zero.
+    unsafe {
+        Arc::increment_strong_count(core);
+        Arc::from_raw(core)
+    }
+}
+
+/// The same for what may outlive it.
+pub(crate) fn weak(core: &NurseryCore) -> Weak<NurseryCore> {
+    Arc::downgrade(&shared(core))
 }
 
 impl Deref for ScopeRef {
