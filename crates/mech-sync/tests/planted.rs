@@ -28,6 +28,7 @@ const PLANTED: &[(&str, &str)] = &[
     ("publish-without-fence", "idle::no_wakeup_is_lost"),
     ("give-up-without-fence", "idle::no_wakeup_is_lost"),
     ("search-ends-quietly", "idle::the_search_is_handed_on"),
+    ("search-ends-without-fence", "idle::the_search_is_handed_on"),
     ("second-look-ends-search", "idle::the_search_is_handed_on"),
     ("pass-on-to-none", "idle::a_worker_that_cannot_take_it_passes_the_search_on"),
     ("len-outside-lock", "injector::an_injected_item_is_not_overlooked"),

@@ -69,7 +69,7 @@ impl Strand {
     }
 
     /// Ends the task: nothing of it stays behind.
-    #[inline]
+    #[inline(always)] // as `begin`
     pub(crate) fn end(&self) {
         let unwound = self.unwinding.get() || self.guard_lent.get() || self.for_unwinding.get();
         if self.enlisted.get().is_some() || self.shields.get() != 0 || unwound || self.has_locals.get() {
@@ -84,7 +84,7 @@ impl Strand {
         self.running.set(None);
     }
 
-    #[inline]
+    #[inline(never)] // most tasks have none
     fn close_meter(&self) {
         let Some(scope) = self.base.get() else { return };
         let Some(account) = scope.account() else { return };

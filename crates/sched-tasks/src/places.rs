@@ -2,33 +2,89 @@
 //! late waker always finds a live word (see `mech_sync::waiter`).
 //!
 //! Room: mechanism.
+//!
+//! Waiters come and go as often as fibers, and as waits of futures. Each thread keeps some: with one list for all, threads would fight for its lock, and neighbours
+//! in memory, two of which share a cache line, would belong to different workers.
 
-use std::sync::Mutex;
+use std::{cell::RefCell, sync::Mutex, thread::LocalKey};
 
 use mech_sync::{Inbox, Waiter, tally::lock};
 
-/// Waiters are made by the batch: neighbours in memory mostly belong to one worker.
+/// Waiters are made by the batch, and move between a thread and the list of all by the batch. A thread keeps two at most.
 const BATCH: usize = 64;
 
-static WAITERS: Mutex<Vec<&'static Waiter>> = Mutex::new(Vec::new());
+type Waiters = Vec<&'static Waiter>;
+
 static THREAD_INBOXES: Mutex<Vec<&'static Inbox>> = Mutex::new(Vec::new());
-static FUTURE_WAITERS: Mutex<Vec<&'static Waiter>> = Mutex::new(Vec::new());
+static WAITERS: Mutex<Waiters> = Mutex::new(Vec::new());
+/// Of futures: each has an inbox of its own.
+static FUTURE_WAITERS: Mutex<Waiters> = Mutex::new(Vec::new());
+
+thread_local! {
+    static KEPT: RefCell<Kept> = const { RefCell::new(Kept::of(&WAITERS)) };
+    static KEPT_FUTURE: RefCell<Kept> = const { RefCell::new(Kept::of(&FUTURE_WAITERS)) };
+}
+
+/// What a thread keeps.
+struct Kept {
+    waiters: Waiters,
+    all: &'static Mutex<Waiters>,
+}
+
+impl Kept {
+    const fn of(all: &'static Mutex<Waiters>) -> Self {
+        Self { waiters: Vec::new(), all }
+    }
+
+    fn take(&mut self, make: impl FnOnce() -> Vec<Waiter>) -> &'static Waiter {
+        if self.waiters.is_empty() {
+            let mut all = lock(self.all);
+            let first = all.len().saturating_sub(BATCH);
+            self.waiters.extend(all.drain(first..));
+        }
+        if self.waiters.is_empty() {
+            self.waiters.extend(make().leak().iter());
+        }
+        self.waiters.pop().expect("a batch was just taken or made")
+    }
+
+    fn give(&mut self, waiter: &'static Waiter) {
+        if self.waiters.len() >= 2 * BATCH {
+            lock(self.all).extend(self.waiters.drain(BATCH..));
+        }
+        self.waiters.push(waiter);
+    }
+}
+
+impl Drop for Kept {
+    /// The thread ends.
+    fn drop(&mut self) {
+        lock(self.all).append(&mut self.waiters);
+    }
+}
+
+/// What this thread keeps; while it ends, in destructors of its values, nothing: then a batch comes and goes.
+fn with_kept<R>(
+    key: &'static LocalKey<RefCell<Kept>>,
+    all: &'static Mutex<Waiters>,
+    f: impl FnOnce(&mut Kept) -> R,
+) -> R {
+    let mut f = Some(f);
+    let mut call = |kept: &mut Kept| f.take().expect("called once")(kept);
+    key.try_with(|kept| call(&mut kept.borrow_mut())).unwrap_or_else(|_ended| call(&mut Kept::of(all)))
+}
 
 /// A waiter of `inbox`.
 pub(crate) fn take_waiter(inbox: &'static Inbox) -> &'static Waiter {
-    let mut waiters = lock(&WAITERS);
-    if waiters.is_empty() {
-        let batch: Vec<Waiter> = (0..BATCH).map(|_| Waiter::new(inbox)).collect();
-        waiters.extend(batch.leak().iter());
-    }
-    let waiter = waiters.pop().expect("a batch was just made");
+    let make = || (0..BATCH).map(|_| Waiter::new(inbox)).collect();
+    let waiter = with_kept(&KEPT, &WAITERS, |kept| kept.take(make));
     waiter.move_to(inbox);
     waiter
 }
 
 /// Takes back a waiter whose owner will not block on it any more.
 pub(crate) fn give_waiter(waiter: &'static Waiter) {
-    lock(&WAITERS).push(waiter);
+    with_kept(&KEPT, &WAITERS, |kept| kept.give(waiter));
 }
 
 /// An inbox for a thread.
@@ -45,13 +101,14 @@ pub(crate) fn give_inbox(inbox: &'static Inbox) {
 
 /// A waiter with an inbox of its own, for one wait of a future.
 pub(crate) fn take_future_waiter() -> &'static Waiter {
-    lock(&FUTURE_WAITERS).pop().unwrap_or_else(|| {
-        let inbox = Box::leak(Box::new(Inbox::for_future()));
-        Box::leak(Box::new(Waiter::new(inbox)))
-    })
+    let make = || {
+        let inboxes: Vec<Inbox> = (0..BATCH).map(|_| Inbox::for_future()).collect();
+        inboxes.leak().iter().map(Waiter::new).collect()
+    };
+    with_kept(&KEPT_FUTURE, &FUTURE_WAITERS, |kept| kept.take(make))
 }
 
 /// Takes it back: no delivery is on its way to it.
 pub(crate) fn give_future_waiter(waiter: &'static Waiter) {
-    lock(&FUTURE_WAITERS).push(waiter);
+    with_kept(&KEPT_FUTURE, &FUTURE_WAITERS, |kept| kept.give(waiter));
 }

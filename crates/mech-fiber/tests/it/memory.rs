@@ -50,7 +50,7 @@ fn after_a_burst_the_memory_goes_back() {
         let kept = resident_bytes().saturating_sub(before);
         let warm = slab.stats().free_warm;
         assert!(kept < (8 << 20) + (3 << 20), "{kept} bytes stayed, {warm} stacks are warm");
-        assert!(warm >= 1000, "only {warm} stacks stayed warm for the next burst");
+        assert!(warm >= 500, "only {warm} stacks stayed warm for the next burst");
     }
     slab.retire();
     let kept = resident_bytes().saturating_sub(before);

@@ -242,7 +242,7 @@ fn the_number_of_searchers_is_limited() {
     assert!(idle.begin_search(2));
     assert!(idle.begin_search(2));
     assert!(!idle.begin_search(2));
-    idle.end_search();
+    idle.end_search(|| true);
     assert!(idle.begin_search(2));
 }
 
@@ -259,11 +259,11 @@ fn work_notifies_a_sleeper_only_if_no_worker_searches() {
     assert!(!idle.any_sleeper());
 
     idle.fall_asleep(inbox, false, true);
-    idle.end_search(); // the last searcher passes the search on
+    idle.end_search(|| true); // the last searcher passes the search on
     assert!(inbox.sleep(None));
     assert!(idle.stay_awake(inbox), "it was notified to search");
     assert!(!idle.begin_search(1));
-    idle.end_search();
+    idle.end_search(|| true);
     assert!(idle.begin_search(1));
 }
 
@@ -313,7 +313,7 @@ fn shutdown_notifies_all() {
     for inbox in inboxes {
         assert!(inbox.sleep(None));
         assert!(idle.stay_awake(inbox));
-        idle.end_search();
+        idle.end_search(|| true);
     }
     assert!(!idle.any_sleeper() && idle.begin_search(1));
 }

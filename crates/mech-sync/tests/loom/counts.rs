@@ -114,7 +114,7 @@ fn a_counted_item_wakes_a_worker() {
                     inbox.sleep(None);
                 }
                 if idle.stay_awake(inbox) {
-                    idle.end_search();
+                    idle.end_search(|| true);
                 }
             }
         });

@@ -46,7 +46,7 @@ impl WorkerPool {
             searching = self.idle.stay_awake(inbox);
         }
         if searching {
-            self.idle.end_search();
+            self.idle.end_search(|| self.work.any());
         }
     }
 
@@ -114,7 +114,7 @@ fn two_notifications_wake_one_worker() {
             arrived += inbox.arrivals().count();
             worked |= pool.work.take();
             if searching {
-                pool.idle.end_search();
+                pool.idle.end_search(|| pool.work.any());
             }
             pool.idle.fall_asleep(inbox, false, true);
             if (arrived == 0 || !worked) && !inbox.has_arrivals() && !pool.work.any() {
@@ -123,7 +123,7 @@ fn two_notifications_wake_one_worker() {
             searching = pool.idle.stay_awake(inbox);
         }
         if searching {
-            pool.idle.end_search();
+            pool.idle.end_search(|| pool.work.any());
         }
         waker.join().unwrap();
         publisher.join().unwrap();

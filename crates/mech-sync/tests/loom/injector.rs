@@ -30,7 +30,7 @@ fn an_injected_item_wakes_a_worker() {
                     inbox.sleep(None);
                 }
                 if idle.stay_awake(inbox) {
-                    idle.end_search();
+                    idle.end_search(|| true);
                 }
             }
         });

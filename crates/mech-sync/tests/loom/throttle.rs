@@ -73,7 +73,7 @@ impl Context {
                     worker.inbox.sleep(None);
                 }
                 if self.idle.stay_awake(worker.inbox) {
-                    self.idle.end_search();
+                    self.idle.end_search(|| true);
                 }
                 if worker.notices.pop_batch(0, |_| {}).is_some() {
                     break;
@@ -152,7 +152,7 @@ fn a_refill_wakes_a_thief() {
                     inbox.sleep(None);
                 }
                 if context.idle.stay_awake(inbox) {
-                    context.idle.end_search();
+                    context.idle.end_search(|| true);
                 }
             }
         });

@@ -34,7 +34,7 @@ impl Worker {
     // ---- choosing ----
 
     /// What to run next, of what is here or can be had. Whatever was counted for a nursery is reported before something else than its tasks goes on.
-    #[inline]
+    #[inline(never)] // on the way of every task: one call, not one in another
     pub(crate) fn next(&self) -> Option<Next> {
         let goes_long_way = self.shared.goes_long_way();
         self.went_long_way.set(goes_long_way);
@@ -47,7 +47,7 @@ impl Worker {
         if self.watched { self.next_watched() } else { self.next_shared::<false>() }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next_unwatched<const LOG: bool>(&self) -> Option<Next> {
         if let Some(next) = self.next_here::<LOG>() {
             return Some(next);
@@ -64,7 +64,7 @@ impl Worker {
     }
 
     /// What to run next, of what is here.
-    #[inline]
+    #[inline(always)] // into `next`, once for each kind
     pub(super) fn next_here<const LOG: bool>(&self) -> Option<Next> {
         self.take_in_any();
         loop {

@@ -55,7 +55,7 @@ impl Worker {
         loop {
             if let Some(next) = self.look(searching) {
                 if searching {
-                    idle.end_search();
+                    idle.end_search(|| self.shared.has_any_work());
                 }
                 return Some(next);
             }
@@ -84,7 +84,7 @@ impl Worker {
             }
             if self.shared.is_stopping() && !self.inbox.has_arrivals() && !self.shared.has_work(self.index) {
                 if searching {
-                    idle.end_search();
+                    idle.end_search(|| true);
                 }
                 return None;
             }

@@ -216,6 +216,15 @@ impl Shared {
                     || self.workers[except].takes.steals() && self.shares.has_stealable(except))
     }
 
+    /// Whether there may be something that some worker could take. Groups are not looked at closely.
+    pub(crate) fn has_any_work(&self) -> bool {
+        !self.high.is_empty()
+            || !self.injected.is_empty()
+            || !self.low.is_empty()
+            || self.has_groups()
+            || self.workers.iter().any(|worker| !worker.stealer.is_empty())
+    }
+
     /// Whether worker `index` would find something in the queues that all workers share.
     #[inline]
     pub(crate) fn has_queued(&self, index: usize) -> bool {

@@ -106,11 +106,16 @@ impl NurseryCore {
 
     /// What the block is worth: failed before cancelled before success.
     pub(crate) fn verdict<T>(&self, strand: &Strand, body: Body<T>) -> Result<T, TaskError> {
-        let kept = self.inner.lock().take_rare();
         let body = match body {
-            Body::Returned(returned) if kept.is_none() && self.state() == NurseryState::Closed => return returned,
+            // Without a look at what was kept: a failure would have cancelled it.
+            Body::Returned(returned)
+                if self.on_failure == OnFailure::CancelSiblings && self.state() == NurseryState::Closed =>
+            {
+                return returned;
+            }
             body => body,
         };
+        let kept = self.inner.lock().take_rare();
         let Rare { first, mut others, cancelled_for, dismissed, .. } = kept.map_or_else(Rare::default, |kept| *kept);
         let cancelled = || {
             let reason = cancelled_for.clone().unwrap_or(Reason::Cancelled);

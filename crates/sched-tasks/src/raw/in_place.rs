@@ -16,12 +16,13 @@ macro_rules! in_arc {
     ($type:ident { $($field:ident: $value:expr),* $(,)? }) => {{
         let _has_all_fields = |made: &$type| { let $type { $($field: _),* } = made; };
         $(let $field = $value;)*
-        let mut made = ::std::sync::Arc::<$type>::new_uninit();
-        let place = ::std::sync::Arc::get_mut(&mut made).expect("just made").as_mut_ptr();
-        // SAFETY: ours alone, as large and as aligned as the type says. All fields are written: the pattern above names them all.
+        // Not `Arc::get_mut`: it locks the count of weak references, an atomic operation for what has none.
+        let place = ::std::sync::Arc::into_raw(::std::sync::Arc::<$type>::new_uninit()).cast_mut().cast::<$type>();
+        // SAFETY: just made, so ours alone; as large and as aligned as the type says. All fields are written: the pattern above names them all. So the value is initialised
+        // when `from_raw` takes back what `into_raw` gave, and nothing in between unwinds.
         unsafe {
             $((&raw mut (*place).$field).write($field);)*
-            made.assume_init()
+            ::std::sync::Arc::from_raw(place.cast_const())
         }
     }};
 }

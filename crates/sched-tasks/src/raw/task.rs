@@ -56,7 +56,7 @@ pub(super) const LARGE_BYTES: usize = 8 << 10;
 
 /// How much more stack than usual a closure and its result of so many bytes get.
 pub(super) const fn extra_stack_bytes(bytes: usize) -> usize {
-    const COPIES: usize = if cfg!(debug_assertions) { 12 } else { 4 };
+    const COPIES: usize = if cfg!(debug_assertions) { 32 } else { 4 };
     if bytes > LARGE_BYTES { bytes.saturating_mul(COPIES) } else { 0 }
 }
 
@@ -175,7 +175,7 @@ where
     };
     std::mem::forget(unfinished);
     // SAFETY: the closure is gone and nothing of the task runs any more.
-    unsafe { finish(this.cast::<Front<T>>(), outcome, strand, free::<F, T>) };
+    unsafe { finish_here(this.cast::<Front<T>>(), outcome, strand, free::<F, T>) };
 }
 
 /// A task that was taken and is not finished. Should the runtime itself panic in between, the task fails, and its nursery does not wait for ever.
@@ -289,6 +289,21 @@ unsafe fn free<F, T>(this: NonNull<Runnable>) {
 /// # Safety
 /// The task ran (or will never run) and nothing of it is left but its front. `free` frees it.
 pub(super) unsafe fn finish<T>(
+    front: NonNull<Front<T>>,
+    outcome: Result<T, TaskError>,
+    strand: &Strand,
+    free: unsafe fn(NonNull<Runnable>),
+) {
+    // SAFETY: the caller's contract.
+    unsafe { finish_here(front, outcome, strand, free) };
+}
+
+/// The same on the way of every task: in its frame, so that the result is not copied once more.
+///
+/// # Safety
+/// As for [`finish`].
+#[inline(always)]
+unsafe fn finish_here<T>(
     front: NonNull<Front<T>>,
     outcome: Result<T, TaskError>,
     strand: &Strand,
