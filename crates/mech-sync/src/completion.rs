@@ -16,7 +16,7 @@
 //! producer that must wake it may still read the token.
 //!
 //! # Why it holds
-//! Each side leaves by one RMW that sets its bit, and learns from the old bits what the other had done. A waiting reader does not go on until its token was
+//! Each side leaves by one RMW that sets its bit, and learns from the old bits what the other had done. A producer that sees that the reader has left need not say that it leaves, too. A waiting reader does not go on until its token was
 //! woken, or until `retract` told it that no producer saw WAITING; so the token outlives the producer's look at it.
 //!
 //! Checked by `tests/loom/completion.rs`: if `finish`, `abandon` or `is_done` does not acquire, `a_result_is_read_once_and_freed_once`
@@ -79,6 +79,10 @@ impl Completion {
     /// The producer has written the value.
     #[inline]
     pub fn finish(&self) -> Finish {
+        // Most readers that leave do so long before. Then the bits are the producer's alone, and a look will do.
+        if self.bits.load(or_planted!(Acquire, "gone-relaxed" => Relaxed)) & GONE != 0 {
+            return Finish::Abandoned;
+        }
         let order = or_planted!(AcqRel, "finish-without-acquire" => Release);
         let before = self.bits.fetch_add(DONE, order); // as `fetch_or`, since it is set once; one instruction on x86
         debug_assert_eq!(before & DONE, 0, "a value is produced once");

@@ -49,6 +49,7 @@ const PLANTED: &[(&str, &str)] = &[
     ("close-relaxed", "countdown::the_last_member_wakes_the_owner"),
     ("done-relaxed", "countdown::the_last_member_wakes_the_owner"),
     ("is-done-relaxed", "completion::a_result_is_read_once_and_freed_once"),
+    ("gone-relaxed", "completion::a_result_is_read_once_and_freed_once"),
     ("finish-without-acquire", "completion::a_result_is_read_once_and_freed_once"),
     ("abandon-without-acquire", "completion::a_result_is_read_once_and_freed_once"),
     ("retract-without-look", "completion::a_reader_may_change_its_mind"),
