@@ -43,7 +43,7 @@ use crate::{
     kernel::clock,
     strand::panics,
     strand::rights,
-    strand::room::{self, LentGuard},
+    strand::room::{self, LentGuard, in_own_frame},
     strand::{self, Strand},
 };
 
@@ -135,6 +135,11 @@ pub fn try_unbounded<T: Send>() -> Result<(Sender<T>, Receiver<T>), TaskError> {
 /// A channel that has one value at `due`, the time itself, and then one in every `period`, if there is one.
 pub(crate) fn timer(due: Instant, period: Option<Duration>) -> Receiver<Instant> {
     strand::with(Strand::ensure_room);
+    in_own_frame(|| make_timer(due, period))
+}
+
+/// Its frame is large: a channel is made on it.
+fn make_timer(due: Instant, period: Option<Duration>) -> Receiver<Instant> {
     let (tx, rx) = ends(Core::timer(due, period, |at| at), Vec::new());
     tx.shared.senders.fetch_add(1, Relaxed); // time, which is never dropped
     rx

@@ -283,7 +283,10 @@ fn wait_for_edge(strand: &Strand, side: &Readiness<Waiting>, seen: Edge, deadlin
 /// Every operation on a socket begins here: the one function that charges the task for it.
 #[inline]
 pub(crate) fn charge() {
-    strand::with(Strand::charge_syscall);
+    strand::with(|strand| {
+        strand.ensure_room();
+        strand.charge_syscall();
+    });
 }
 
 /// A checkpoint, and now and then a yield: a peer that is always ready must not keep the worker busy. It counts as two
