@@ -156,6 +156,7 @@ mod tests {
             latency,
             last_error: None,
             failure: None,
+            link: None,
         };
         let edge = EdgeStats {
             id: "a:out->b:in".into(),

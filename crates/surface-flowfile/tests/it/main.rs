@@ -10,6 +10,7 @@ mod meaning;
 mod mistakes;
 mod net;
 mod outputs;
+mod parts;
 mod properties;
 mod reference;
 mod run;
