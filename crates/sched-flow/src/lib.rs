@@ -33,4 +33,4 @@ pub use nodes::*;
 pub use observe::{Call, Observer};
 pub use policy_flow::{Band, Full, Histogram, NodeState, Policy, Produced, PutResult, Time, Waits, Why};
 pub use spans::TracingObserver;
-pub use stats::{EdgeStats, LinkStats, NodeStats, Stats};
+pub use stats::{EdgeStats, FarEnd, LinkStats, NodeStats, Stats};

@@ -50,6 +50,15 @@ pub struct NodeStats {
     pub link: Option<LinkStats>,
 }
 
+/// How far the receiver of an edge between two processes is: counted from the first message of the sender's session, over all processes that received.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FarEnd {
+    /// So many came there.
+    pub received: u64,
+    /// So many the node there has finished with. Counted by packs, so it may be some more.
+    pub delivered: u64,
+}
+
 /// The counters of one half of an edge between two processes, since this process began. Messages, unless it says otherwise.
 ///
 /// At the sender, what its node took is `stored`, or still [held](NodeStats::held), or it failed or was lost. At the receiver, `received = delivered +` what is in flight there.
@@ -63,6 +72,8 @@ pub struct LinkStats {
     pub stored: u64,
     /// Sender: sent once more, because no acknowledgement came. The broker drops those that it has.
     pub resent: u64,
+    /// Sender: what the receiver reported last of the messages of this session, if there is one.
+    pub far: Option<FarEnd>,
     /// Receiver: they came, each counted once.
     pub received: u64,
     /// Receiver: the next node has finished with them.

@@ -123,7 +123,7 @@ impl<T: Payload, F: FnMut(&T) -> Vec<u8> + Send + 'static> Stage for Publish<T, 
 
     fn accepts(&self) -> bool {
         let (messages, bytes) = self.edge.credit();
-        let is_connected = self.shared.largest.load(SeqCst) > 0;
+        let is_connected = self.shared.connected.load(SeqCst);
         is_connected && self.held < messages && self.shared.bytes.load(SeqCst) < bytes
     }
 

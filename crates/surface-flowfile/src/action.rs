@@ -20,8 +20,11 @@ use crate::value::{Condition, Name, Template};
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "fields are described in the table of kinds")]
 pub enum Action {
-    /// Half of an edge over a broker: sends what comes.
-    Publish(Over),
+    /// Half of an edge over a broker: sends what comes, so many messages at a time; `None` is the default.
+    Publish {
+        over: Over,
+        credit: Option<u64>,
+    },
     /// The other half.
     Subscribe(Over),
     Command(Command),

@@ -181,6 +181,10 @@ impl Plan {
     }
 
     /// `runs`: which nodes this process runs.
+    #[cfg_attr(
+        not(feature = "nats"),
+        allow(unreachable_code, unused_variables, reason = "without the feature no edge has a broker")
+    )]
     fn halves(&self, runs: &[bool]) -> Plan {
         let mut number = vec![usize::MAX; self.nodes.len()];
         let mut nodes: Vec<Node> = Vec::new();
@@ -202,7 +206,9 @@ impl Plan {
             let plain = Edge { over: None, priority, ..edge.clone() };
             if runs[edge.from] {
                 edges.push(Edge { from, to: nodes.len(), input: "in".to_owned(), ..plain.clone() });
-                nodes.push(half(over, "publish", PUBLISH, Action::Publish(over.clone())));
+                // An edge that drops shall do so when it is full, not after thousands of old messages are on their way.
+                let credit = (edge.policy != Policy::Block).then_some(edge.capacity as u64);
+                nodes.push(half(over, "publish", PUBLISH, Action::Publish { over: over.clone(), credit }));
             }
             if runs[edge.to] {
                 // The policy was applied before the broker.

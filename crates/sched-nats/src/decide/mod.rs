@@ -4,3 +4,5 @@
 
 pub(crate) mod receive;
 pub(crate) mod send;
+#[cfg(test)]
+mod tests;

@@ -103,6 +103,13 @@ impl Receiver {
         self.counts
     }
 
+    /// Of the newest session: its number, how many of its messages came, and how many are finished, counted from its first.
+    pub(crate) fn position(&self) -> Option<(u64, u64, u64)> {
+        let (session, next) = *self.expected.back()?;
+        let open = self.held.iter().find(|held| held.session == session).map_or(next, |held| held.first);
+        Some((session, next - 1, open - 1))
+    }
+
     /// Whether another pack may be handed on.
     pub(crate) fn has_credit(&self) -> bool {
         self.out.0 < self.messages && self.out.1 < self.bytes

@@ -90,9 +90,18 @@ fn refusal(edge: &Edge, error: &async_nats::ConnectError) -> NatsError {
             NatsError::Refused { broker, login: edge.login_ref().said() }
         }
         ConnectErrorKind::Tls => NatsError::Tls { broker, why: innermost(error) },
+        // What TLS says of a certificate comes as an error of the connection.
+        ConnectErrorKind::Io if innermost(error).contains("certificate") => {
+            NatsError::Tls { broker, why: innermost(error) }
+        }
         ConnectErrorKind::TimedOut => NatsError::Unreachable { broker, why: format!("no answer within {CONNECT:?}") },
         _ => NatsError::Unreachable { broker, why: innermost(error) },
     }
+}
+
+/// The subject on which a receiver tells its sender how far it is. No stream keeps it.
+pub(crate) fn reports(edge: &Edge) -> String {
+    format!("_BURSAR.{}", edge.address().subject())
 }
 
 /// The cause of an error without the layers around it.

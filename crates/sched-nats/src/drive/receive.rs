@@ -36,6 +36,8 @@ const CONSUMER: &str = "bursar";
 /// How long the broker waits for an acknowledgement; what takes longer is reported to it meanwhile.
 const ACK_WAIT: Duration = Duration::from_secs(30);
 const ALIVE: Duration = Duration::from_secs(10);
+/// How often the sender is told how far we are.
+const REPORT: Duration = Duration::from_millis(250);
 /// How long the last acknowledgements may take.
 const LAST: Duration = Duration::from_secs(3);
 /// Packs that the broker sends without being asked again.
@@ -85,6 +87,10 @@ struct Receiving {
     given: Option<u64>,
     ended: bool,
     stats: LinkStats,
+    /// The connection was lost and is not made again.
+    is_cut: bool,
+    /// What the sender was told last.
+    reported: Option<(u64, u64, u64)>,
     /// What to call when the end that was asked for is reached.
     answer: Option<Box<dyn FnOnce() + Send>>,
 }
@@ -101,6 +107,8 @@ impl ReceiveTask {
             given: None,
             ended: false,
             stats,
+            is_cut: false,
+            reported: None,
             answer: None,
         };
         let outcome = receiving.run().await;
@@ -117,6 +125,8 @@ impl ReceiveTask {
 impl Receiving {
     async fn run(&mut self) -> Result<(), NatsError> {
         let Some(mut link) = self.connect().await? else { return Ok(()) };
+        let mut report = interval(REPORT);
+        report.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut alive = interval(ALIVE);
         alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
         'open: for attempt in 0.. {
@@ -125,7 +135,7 @@ impl Receiving {
                 Err(why) => {
                     self.away(Some(why));
                     if self.pause(connect::backoff(attempt)).await {
-                        self.finish().await;
+                        self.finish(&link).await;
                         return Ok(());
                     }
                     continue 'open;
@@ -138,7 +148,7 @@ impl Receiving {
                     biased;
                     asked = &mut self.task.stop => {
                         self.answer = asked.ok();
-                        self.finish().await;
+                        self.finish(&link).await;
                         return Ok(());
                     }
                     Some(event) = link.events.recv() => if self.connection(event) { continue 'open },
@@ -156,7 +166,11 @@ impl Receiving {
                         }
                         Some(Err(_)) | None => continue 'open,
                     },
-                    _ = alive.tick() => self.report_alive().await,
+                    _ = alive.tick() => {
+                        self.reported = None; // a report may have been lost
+                        self.report_alive().await;
+                    }
+                    _ = report.tick() => self.report(&link).await,
                 }
             }
         }
@@ -272,6 +286,18 @@ impl Receiving {
         }
     }
 
+    /// Tells the sender how far we are. Only for its statistics: it may be lost.
+    async fn report(&mut self, link: &Link) {
+        let position = self.window.position();
+        if let Some((session, received, delivered)) = position
+            && self.reported != position
+        {
+            let text = format!("{session:016x} {received} {delivered}");
+            let _ = link.client.publish(connect::reports(&self.task.edge), text.into()).await;
+            self.reported = position;
+        }
+    }
+
     /// The next node takes its time: the broker shall not give these packs again meanwhile.
     async fn report_alive(&mut self) {
         for acker in &self.ackers {
@@ -280,7 +306,7 @@ impl Receiving {
     }
 
     /// The end was asked for: acknowledges what is finished, and waits until the broker knows.
-    async fn finish(&mut self) {
+    async fn finish(&mut self, link: &Link) {
         while let Ok(total) = self.task.emitted.try_recv() {
             self.window.emitted(total);
         }
@@ -295,17 +321,20 @@ impl Receiving {
             // An answer to the last one says that all before it arrived.
             let _ = timeout(LAST, last.double_ack()).await;
         }
+        self.report(link).await;
+        let _ = timeout(LAST, link.client.flush()).await;
         self.count();
     }
 
     /// True if packs may have been lost on their way.
     fn connection(&mut self, event: Event) -> bool {
         match event {
-            Event::Connected => {
+            Event::Connected if std::mem::take(&mut self.is_cut) => {
                 self.away(None);
                 return true;
             }
             Event::Disconnected => {
+                self.is_cut = true;
                 self.stats.outages += 1;
                 self.away(Some("the connection was lost".to_owned()));
             }

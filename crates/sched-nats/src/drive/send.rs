@@ -6,7 +6,7 @@
 //! A message that the node handed over leaves its window when the broker has acknowledged it, and then only. Whenever one leaves, the node is woken *after*: so a node that found no room is asked again.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use async_nats::jetstream::publish::PublishAck;
 use async_nats::jetstream::response::Response;
 use async_nats::{Event, HeaderMap, StatusCode, Subscriber};
 use futures_util::StreamExt;
-use sched_flow::{InFlight, LinkStats};
+use sched_flow::{FarEnd, InFlight, LinkStats};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -47,6 +47,8 @@ pub(crate) struct Shared {
     pub(crate) bytes: AtomicU64,
     /// The largest message that the broker takes; 0 before there was a connection.
     pub(crate) largest: AtomicU64,
+    /// There is a connection.
+    pub(crate) connected: AtomicBool,
     pub(crate) state: Mutex<State>,
 }
 
@@ -61,7 +63,12 @@ pub(crate) struct State {
 
 impl Shared {
     pub(crate) fn new() -> Self {
-        Self { bytes: AtomicU64::new(0), largest: AtomicU64::new(0), state: Mutex::default() }
+        Self {
+            bytes: AtomicU64::new(0),
+            largest: AtomicU64::new(0),
+            connected: AtomicBool::new(false),
+            state: Mutex::default(),
+        }
     }
 
     pub(crate) fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -124,7 +131,8 @@ impl Sending {
     async fn run(&mut self) -> Result<(), NatsError> {
         let Some(mut link) = self.connect().await? else { return Ok(()) };
         let inbox = link.client.new_inbox();
-        let mut answers = self.subscribe(&link, &inbox).await?;
+        let mut answers = self.subscribe(&link, format!("{inbox}.*")).await?;
+        let mut reports = self.subscribe(&link, connect::reports(&self.task.edge)).await?;
         let mut incoming = Vec::new();
         loop {
             let now = self.begun.elapsed();
@@ -154,6 +162,7 @@ impl Sending {
                     }
                     self.pack(&mut incoming);
                 }
+                Some(report) = reports.next() => self.reported(&report.payload),
                 () = sleep_until(due) => {}
             }
         }
@@ -172,7 +181,7 @@ impl Sending {
                     let largest = link.client.max_payload().saturating_sub(pack::HEAD + pack::EACH) as u64;
                     self.task.shared.largest.store(largest, SeqCst);
                     self.away(None);
-                    self.task.waker.wake_by_ref();
+                    self.connected(true);
                     return Ok(Some(link));
                 }
                 Err(NatsError::Unreachable { why, .. }) => self.away(Some(why)),
@@ -186,8 +195,8 @@ impl Sending {
         Ok(None)
     }
 
-    async fn subscribe(&self, link: &Link, inbox: &str) -> Result<Subscriber, NatsError> {
-        link.client.subscribe(format!("{inbox}.*")).await.map_err(|error| NatsError::Unreachable {
+    async fn subscribe(&self, link: &Link, subject: String) -> Result<Subscriber, NatsError> {
+        link.client.subscribe(subject).await.map_err(|error| NatsError::Unreachable {
             broker: self.task.edge.address().broker(),
             why: connect::innermost(&error),
         })
@@ -268,8 +277,7 @@ impl Sending {
             }
             Ok(Response::Err { error }) if error.error_code() == ErrorCode::STREAM_WRONG_LAST_MESSAGE_ID => {
                 let text = error.to_string();
-                let by =
-                    text.split(|c: char| c == ' ' || c == ',' || c == ')').filter_map(pack::session_of).next_back();
+                let by = text.split([' ', ',', ')']).filter_map(pack::session_of).next_back();
                 let is_new = self.refused(attempt, Refused::Again, "");
                 if is_new && by.is_some_and(|session| session != self.task.session) {
                     self.foreign += 1;
@@ -293,6 +301,19 @@ impl Sending {
                 self.refused(attempt, Refused::Again, &format!("its answer cannot be read: {error}"));
                 Ok(())
             }
+        }
+    }
+
+    /// The receiver says how far it is.
+    fn reported(&mut self, text: &[u8]) {
+        let mut words = std::str::from_utf8(text).unwrap_or_default().split(' ');
+        let session = words.next().and_then(|word| u64::from_str_radix(word, 16).ok());
+        let mut number = || words.next().and_then(|word| word.parse().ok());
+        if session == Some(self.task.session)
+            && let (Some(received), Some(delivered)) = (number(), number())
+        {
+            self.stats.far = Some(FarEnd { received, delivered });
+            self.task.in_flight.set_link(self.stats.clone());
         }
     }
 
@@ -325,10 +346,12 @@ impl Sending {
         match event {
             Event::Connected => {
                 self.window.connected(self.begun.elapsed());
+                self.connected(true);
                 self.away(None);
             }
             Event::Disconnected => {
                 self.window.disconnected();
+                self.connected(false);
                 self.stats.outages += 1;
                 self.away(Some("the connection was lost".to_owned()));
             }
@@ -336,6 +359,12 @@ impl Sending {
             Event::ServerError(error) => self.away(Some(error.to_string())),
             _ => {}
         }
+    }
+
+    /// Without a connection the node takes nothing: so the edge before it fills, and its policy decides.
+    fn connected(&self, is: bool) {
+        self.task.shared.connected.store(is, SeqCst);
+        self.task.waker.wake_by_ref();
     }
 
     /// Notes why the broker cannot be used, or that it can.

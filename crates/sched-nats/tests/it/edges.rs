@@ -137,3 +137,100 @@ fn a_slow_receiver_holds_up_the_sender() {
     let sent = sending.join().unwrap();
     assert_eq!((link(&sent, "send").stored, link(&received, "receive").received), (4_000, 4_000));
 }
+
+#[test]
+fn the_newer_of_two_receivers_gets_the_edge_and_the_other_says_so() {
+    let Some(broker) = Broker::start() else { return };
+    let (first, _got) = receiver(edge(&broker, "numbers"), Duration::ZERO);
+    let handle = first.handle();
+    let receiving = thread::spawn(move || first.run());
+    let opened = || handle.stats().node("receive").unwrap().link.is_some() && broker_has_consumer(&broker);
+    until(LIMIT, "the first receives", opened);
+    let (second, got) = receiver(edge(&broker, "numbers"), Duration::ZERO);
+    let second = thread::spawn(move || second.run().unwrap());
+    let ended = receiving.join().unwrap().unwrap();
+    let failure = ended.stats.node("receive").unwrap().failure.clone().unwrap();
+    assert!(failure.contains("another process receives from"), "{failure}");
+    sender(edge(&broker, "numbers"), 0..100).run().unwrap();
+    second.join().unwrap();
+    assert_eq!(*got.lock().unwrap(), (0..100).collect::<Vec<_>>());
+}
+
+/// Whether the stream of `numbers` has a consumer: its folder is there.
+fn broker_has_consumer(broker: &Broker) -> bool {
+    let path = "store/jetstream/$G/streams/BURSAR_numbers/obs/bursar";
+    broker.folder().join(path).exists()
+}
+
+#[test]
+fn a_second_sender_is_told_from_a_restart() {
+    let Some(broker) = Broker::start() else { return };
+    let endless = |first: u64| {
+        let mut graph = Graph::new("sender");
+        let mut next = first;
+        let ticks = sched_flow::source(move || {
+            next += 1;
+            Some(next)
+        });
+        let numbers = graph.add("numbers", ticks.tick(Duration::from_millis(1)));
+        let send = graph.add("send", sends(edge(&broker, "numbers")));
+        graph.connect(&numbers, &send);
+        Flow::new(graph).unwrap()
+    };
+    let flows = [endless(0), endless(1_000_000)];
+    let handles = flows.each_ref().map(Flow::handle);
+    let running = flows.map(|flow| thread::spawn(move || flow.run().unwrap()));
+    let failure = |handle: &sched_flow::Handle| handle.stats().node("send").unwrap().failure.clone();
+    until(LIMIT, "one of the two gives up", || handles.iter().any(|handle| failure(handle).is_some()));
+    let said = handles.iter().find_map(failure).unwrap();
+    assert!(said.contains("another process sends to nats://127.0.0.1:"), "{said}");
+    handles.iter().for_each(sched_flow::Handle::stop_now);
+    for flow in running {
+        flow.join().unwrap();
+    }
+}
+
+#[test]
+fn a_window_larger_than_the_credit_fills() {
+    let Some(broker) = Broker::start() else { return };
+    let small = || edge(&broker, "numbers").window(16, 1 << 20);
+    sender(small(), 0..1_000).run().unwrap();
+    let mut graph = Graph::new("receiver");
+    let receive = graph.add("receive", receives(small()));
+    let batches = graph.add("batches", sched_flow::batcher::<u64>(400));
+    let got = Arc::new(Mutex::new(Vec::new()));
+    let into = Arc::clone(&got);
+    let keep = graph.add("keep", sink(move |batch: Vec<u64>| into.lock().unwrap().push(batch.len())));
+    graph.connect(&receive, &batches);
+    graph.connect(&batches, &keep);
+    let ended = Flow::new(graph).unwrap().run().unwrap();
+    assert_eq!(*got.lock().unwrap(), [400, 400, 200]);
+    assert_eq!(link(&ended, "receive").delivered, 1_000);
+}
+
+#[test]
+fn a_message_that_cannot_be_decoded_fails_and_stops_nothing() {
+    let Some(broker) = Broker::start() else { return };
+    sender(edge(&broker, "numbers"), 0..100).run().unwrap();
+    let odd = subscribe(edge(&broker, "numbers"), |bytes| {
+        let number = u64::from_le_bytes(bytes.try_into()?);
+        if number % 2 == 0 { Err(sched_flow::NodeError::msg("even")) } else { Ok(number) }
+    });
+    let mut graph = Graph::new("receiver");
+    let receive = graph.add("receive", odd);
+    let got = Got::default();
+    let into = Arc::clone(&got);
+    let keep = graph.add("keep", sink(move |number: u64| into.lock().unwrap().push(number)));
+    graph.connect(&receive, &keep);
+    let ended = Flow::new(graph).unwrap().run().unwrap();
+    assert_eq!(*got.lock().unwrap(), (1..100).step_by(2).collect::<Vec<_>>());
+    assert_eq!(ended.stats.node("receive").unwrap().errors, 50);
+    // All of them were acknowledged: the next one gets nothing of them.
+    let (next, rest) = receiver(edge(&broker, "numbers"), Duration::ZERO);
+    let handle = next.handle();
+    let receiving = thread::spawn(move || next.run());
+    thread::sleep(Duration::from_millis(500));
+    handle.stop_now();
+    let _ = receiving.join().unwrap();
+    assert_eq!(rest.lock().unwrap().len(), 0);
+}

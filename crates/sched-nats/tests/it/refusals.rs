@@ -1,5 +1,7 @@
 //! What a broker refuses, each in one line.
 
+use std::process::{Command, Stdio};
+
 use sched_nats::{Edge, Login, NatsError};
 use test_support::Broker;
 
@@ -54,4 +56,39 @@ fn a_stream_that_does_not_fit_is_refused() {
     assert!(matches!(error, NatsError::NoStream { .. }), "{error:?}");
     assert!(error.to_string().contains("64 MiB"), "{error}");
     edge(&broker).at_the_broker(2 << 20).check().unwrap();
+}
+
+#[test]
+fn an_encrypted_connection_needs_a_certificate_that_we_trust() {
+    let folder = std::env::temp_dir().join(format!("bursar-tls-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (key, certificate) = (folder.join("key.pem"), folder.join("cert.pem"));
+    let mut openssl = Command::new("openssl");
+    openssl
+        .args("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=broker".split(' '));
+    openssl.args(["-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"]);
+    let made = openssl.arg("-keyout").arg(&key).arg("-out").arg(&certificate).stderr(Stdio::null()).status();
+    if !made.is_ok_and(|made| made.success()) {
+        eprintln!("NOT RUN: this test needs `openssl`, which is not installed; `apt-get install openssl`");
+        return;
+    }
+    let files = format!("cert_file: \"{}\", key_file: \"{}\"", certificate.display(), key.display());
+    let config = format!("jetstream {{ store_dir: \"STORE\" }}\ntls {{ {files} }}\n");
+    let Some(broker) = Broker::with(&config) else { return };
+    let edge = Edge::new(broker.address("numbers").replace("nats://", "tls://").parse().unwrap());
+    edge.clone().login(Login::default().roots(&certificate)).check().unwrap();
+    let error = edge.check().unwrap_err();
+    assert!(matches!(error, NatsError::Tls { .. }), "{error:?}");
+    let _ = std::fs::remove_dir_all(&folder);
+}
+
+#[test]
+fn a_file_of_credentials_that_is_none_is_named_and_not_shown() {
+    let Some(broker) = Broker::start() else { return };
+    let file = broker.folder().join("robot.creds");
+    std::fs::write(&file, "hunter2").unwrap();
+    let error = edge(&broker).login(Login::default().credentials(&file)).check().unwrap_err();
+    assert!(matches!(error, NatsError::BadLogin { .. }), "{error:?}");
+    let text = error.to_string();
+    assert!(text.contains("robot.creds") && !text.contains("hunter2"), "{text}");
 }

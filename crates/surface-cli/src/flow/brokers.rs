@@ -19,7 +19,7 @@ pub(super) fn ready(plan: &Plan, hooks: Hooks) -> Result<Hooks, Failure> {
 
     use crate::exit::Exit;
 
-    let uses_one = plan.nodes.iter().any(|node| matches!(node.action, Action::Publish(_) | Action::Subscribe(_)));
+    let uses_one = plan.nodes.iter().any(|node| matches!(node.action, Action::Publish { .. } | Action::Subscribe(_)));
     if !uses_one {
         return Ok(hooks);
     }

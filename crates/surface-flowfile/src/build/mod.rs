@@ -292,7 +292,7 @@ fn spec(node: &Node, plan: &Plan, hooks: &Hooks, ends: Ends) -> NodeSpec {
     let path = |path: &std::path::Path| plan.base.join(path);
     let millis = Duration::from_millis;
     match &node.action {
-        Action::Publish(over) => over::publish(over, hooks),
+        Action::Publish { over, credit } => over::publish(over, *credit, hooks),
         Action::Subscribe(over) => over::subscribe(over, hooks),
         Action::Command(command) => {
             let (keepers, stderr) = (Arc::clone(&hooks.keepers), hooks.stderr.clone());

@@ -24,8 +24,12 @@ mod with {
         Edge::new(over.clone()).login(hooks.login.clone())
     }
 
-    pub(super) fn publish(over: &Over, hooks: &Hooks) -> NodeSpec {
-        nats::publish(edge(over, hooks), |message: &Value| message.to_string().into_bytes())
+    pub(super) fn publish(over: &Over, credit: Option<u64>, hooks: &Hooks) -> NodeSpec {
+        let edge = match credit {
+            Some(messages) => edge(over, hooks).window(messages, 8 << 20),
+            None => edge(over, hooks),
+        };
+        nats::publish(edge, |message: &Value| message.to_string().into_bytes())
     }
 
     pub(super) fn subscribe(over: &Over, hooks: &Hooks) -> NodeSpec {
@@ -39,7 +43,7 @@ mod with {
     pub fn check(plan: &Plan, hooks: &Hooks) -> Result<(), NatsError> {
         let plan = plan.apart();
         for node in &plan.nodes {
-            if let Action::Publish(over) | Action::Subscribe(over) = &node.action {
+            if let Action::Publish { over, .. } | Action::Subscribe(over) = &node.action {
                 edge(over, hooks).check()?;
             }
         }
@@ -50,11 +54,11 @@ mod with {
 #[cfg(feature = "nats")]
 pub use with::check;
 
-pub(super) fn publish(over: &Over, hooks: &Hooks) -> NodeSpec {
+pub(super) fn publish(over: &Over, credit: Option<u64>, hooks: &Hooks) -> NodeSpec {
     #[cfg(feature = "nats")]
-    return with::publish(over, hooks);
+    return with::publish(over, credit, hooks);
     #[cfg(not(feature = "nats"))]
-    match (*over, hooks) {}
+    match (*over, credit, hooks) {}
 }
 
 pub(super) fn subscribe(over: &Over, hooks: &Hooks) -> NodeSpec {
