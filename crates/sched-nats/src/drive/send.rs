@@ -31,6 +31,9 @@ use crate::pack::{self, Head, Item};
 const PACK_MESSAGES: usize = 512;
 /// A pack takes no further message when it has so many bytes.
 const PACK_BYTES: usize = 64 << 10;
+/// How often it is looked whether the node is gone, with packs in the window and without any.
+const LOOK: Duration = Duration::from_secs(1);
+const IDLE: Duration = Duration::from_secs(3600);
 /// Refusals because of another sender until it is one: a process that was killed may have left some packs on their way.
 const FOREIGN: u32 = 3;
 
@@ -145,7 +148,12 @@ impl Sending {
             if self.ended && self.window.is_empty() {
                 return Ok(());
             }
-            let due = self.window.due().map_or(self.begun + Duration::from_secs(3600), |due| self.begun + due);
+            // With a full window the work is not looked at, and so not whether the node is gone.
+            let look = if self.window.is_empty() { IDLE } else { LOOK };
+            let due = self.begun + self.window.due().map_or(now + look, |due| due.min(now + look));
+            if self.task.work.is_closed() && !self.window.is_empty() {
+                return Ok(()); // the node is gone
+            }
             tokio::select! {
                 biased;
                 Some(event) = link.events.recv() => self.connection(event),
