@@ -1,7 +1,7 @@
 //! A broker that is away while a flow runs.
 
 use serde_json::Value;
-use test_support::{Broker, until};
+use test_support::{Broker, until, until_some};
 
 use crate::site::{LIMIT, Site, link};
 
@@ -75,4 +75,38 @@ fn an_edge_of_the_latest_replaces_at_the_sender() {
 fn an_edge_that_drops_drops_at_the_sender() {
     let Some(sent) = through_an_outage("drop", |edge| edge["dropped"].as_u64() > Some(20)) else { return };
     assert!(sent["dropped"].as_u64() > Some(20), "{sent}");
+}
+
+/// The counts of both halves, each of its own process, as soon as they have come so far.
+#[test]
+fn stats_account_for_every_message_over_both_ends() {
+    let Some(broker) = Broker::start() else { return };
+    let site = Site::new(broker, &FLOW.replace("POLICY", "block"));
+    let [here, there] = ["here", "there"].map(|part| site.start(part));
+    let both = || -> Option<Vec<Value>> {
+        let flows: Value = serde_json::from_slice(&site.output("flow ps --json").stdout).ok()?;
+        let links = flows.as_array()?.iter().map(|flow| {
+            let id = flow["flow"].as_str()?;
+            let stats: Value = serde_json::from_slice(&site.output(&format!("flow stats {id} --json")).stdout).ok()?;
+            Some(stats["links"][0].clone())
+        });
+        let links = links.collect::<Option<Vec<Value>>>()?;
+        (links.len() == 2 && links.iter().all(|link| link["delivered"].as_u64() > Some(200))).then_some(links)
+    };
+    for _ in 0..5 {
+        let links = until_some(LIMIT, "both ends count", both);
+        assert!(links.iter().all(|link| link["adds_up"] == true), "{links:?}");
+        let sum = |link: &Value| {
+            let parts = ["delivered", "dropped", "replaced", "merged", "failed", "lost", "waiting", "in_flight"];
+            parts.into_iter().map(|part| link[part].as_u64().unwrap()).sum::<u64>()
+        };
+        assert!(links.iter().all(|link| link["put"] == sum(link)), "{links:?}");
+    }
+    // The end of the sender ends the receiver, too.
+    let flows: Value = serde_json::from_slice(&site.output("flow ps --json").stdout).unwrap();
+    let sends = |flow: &&Value| flow["links"][0]["sends"] == true;
+    let id = flows.as_array().unwrap().iter().find(sends).unwrap()["flow"].as_str().unwrap().to_owned();
+    assert!(site.output(&format!("flow stop {id}")).status.success());
+    let (sent, received) = (link(&here.ended(), "clock!publish"), link(&there.ended(), "clock!subscribe"));
+    assert_eq!((&sent["put"], &sent["put"]), (&received["received"], &received["delivered"]), "{sent} {received}");
 }
