@@ -171,17 +171,19 @@ fn one<'n, 't>(table: &'n Table<'t>, item: &Node<'t>, values: &mut Values<'t>, l
         (Some("coalesce"), None) => Policy::Coalesce(Coalesce::Last),
         (_, None) => Policy::Block,
     };
-    let over = given.other("over").and_then(|(field, node)| over(field, node, values));
+    let over = given.other("over").and_then(|(field, node)| over(field, node, &item.at, values));
     Some(Link { at: item.at.clone(), from: from??, to: to??, capacity, policy, priority, over })
 }
 
-fn over<'t>(field: &Shown<'_>, node: &Node<'t>, values: &mut Values<'t>) -> Option<Spanned<Over>> {
+/// `edge`: where the edge begins.
+fn over<'t>(field: &Shown<'_>, node: &Node<'t>, edge: &Span, values: &mut Values<'t>) -> Option<Spanned<Over>> {
     let text = values.some_text(field, node)?;
     match crate::over::address(text) {
         Ok(value) => Some(Spanned { at: node.at.clone(), value }),
         Err((message, help)) => {
-            // Neither shows the text: it may have a password in it.
-            values.report.add(&node.at, message, help);
+            // Neither shows the text if it may have a password in it; and the line that is drawn must not, either.
+            let at = if text.contains('@') { edge.start..edge.start } else { node.at.clone() };
+            values.report.add(&at, message, help);
             None
         }
     }

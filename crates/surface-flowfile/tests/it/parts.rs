@@ -127,4 +127,9 @@ fn a_password_in_a_file_is_refused_and_not_shown() {
     let problems = surface_flowfile::parse("x.toml", &text).unwrap_err();
     assert!(problems.to_string().contains("NATS_PASSWORD"), "{problems}");
     assert!(!problems.to_string().contains("hunter2"), "{problems}");
+    assert_eq!(
+        problems.iter().next().unwrap().location.unwrap().line,
+        15,
+        "the line of the edge is drawn, not that of the password"
+    );
 }
