@@ -80,17 +80,23 @@ pub use crate::bridge::jobs_for;
 #[doc(inline)]
 pub use sched_flow::{
     AnyMessage, Band, Batcher, Builder as FlowBuilder, Call, CircuitBreaker, Connect, Context, Control, ControlError,
-    Correlator, DEFAULT_CAPACITY, DeadLetter, EdgeStats, Ended, Flow, FlowError, Full, Graph, Handle, Harness, Header,
-    Histogram, InFlight, InPort, KeyedWindows, Kind, Line, Lines, LinesIn, LinesOut, MAX_CAPACITY, MapAsync, Message,
-    Node, NodeError, NodeRef, NodeResult, NodeSpec, NodeState, NodeStats, NotUtf8, Observer, OnError, Out, OutPort,
-    Payload, Policy, Ports, Problem, Problems, Produced, PutResult, Retry, Revealed, Route, Schema, Source, Span,
-    Stage, Stats, Time, TraceId, TracingObserver, Waits, Why, Windows, WrongType, batcher, cache, circuit_breaker,
-    correlator, counter, counter_per_tick, deal, debounce, dedup, dedup_up_to, delay, delay_up_to, filter, flat_map,
-    fold, fold_per_tick, from_channel, from_iter, from_task, head, inspect, json_in, json_out, keyed_window, lines_in,
-    lines_out, map, map_async, merger, retry, router, sample_every, sample_nth, sample_random, scan, sink, sink_async,
-    sliding_window, source, splitter, throttle, timeout_async, to_channel, to_task, try_map, try_sink, tumbling_window,
-    validator,
+    Correlator, DEFAULT_CAPACITY, DeadLetter, EdgeStats, Ended, FarEnd, Flow, FlowError, Full, Graph, Handle, Harness,
+    Header, Histogram, InFlight, InPort, KeyedWindows, Kind, Line, Lines, LinesIn, LinesOut, LinkStats, MAX_CAPACITY,
+    MapAsync, Message, Node, NodeError, NodeRef, NodeResult, NodeSpec, NodeState, NodeStats, NotUtf8, Observer,
+    OnError, Out, OutPort, Payload, Policy, Ports, Problem, Problems, Produced, PutResult, Receipts, Retry, Revealed,
+    Route, Schema, Source, Span, Stage, Stats, Time, TraceId, TracingObserver, Waits, Why, Windows, WrongType, batcher,
+    cache, circuit_breaker, correlator, counter, counter_per_tick, deal, debounce, dedup, dedup_up_to, delay,
+    delay_up_to, filter, flat_map, fold, fold_per_tick, from_channel, from_iter, from_task, head, inspect, json_in,
+    json_out, keyed_window, lines_in, lines_out, map, map_async, merger, retry, router, sample_every, sample_nth,
+    sample_random, scan, sink, sink_async, sliding_window, source, splitter, throttle, timeout_async, to_channel,
+    to_task, try_map, try_sink, tumbling_window, validator,
 };
+/// Edges between processes, over NATS JetStream: [`publish`](nats::publish) here, [`subscribe`](nats::subscribe) there. With the feature `nats`.
+#[cfg(feature = "nats")]
+pub mod nats {
+    #[doc(inline)]
+    pub use sched_nats::{Address, AddressError, Edge, Login, NatsError, publish, subscribe};
+}
 #[cfg(feature = "net")]
 #[doc(inline)]
 pub use sched_flow::{TcpIn, TcpOut, tcp_in, tcp_in_on, tcp_out};

@@ -13,6 +13,7 @@ use policy_flow::{Counts, Merging, Policy, PutResult, Queue};
 
 use crate::{
     error::NodeError,
+    in_flight::InFlight,
     message::{Message, Payload},
 };
 
@@ -29,6 +30,8 @@ pub(crate) struct EdgeSetup {
     pub(crate) policy: Policy,
     /// A [`Merge`] of the payload's type, behind `Any`.
     pub(crate) merge: Option<Arc<dyn Any + Send + Sync>>,
+    /// What its consumer took and has not finished with.
+    pub(crate) taken: InFlight,
 }
 
 /// One output to one input.
@@ -38,6 +41,7 @@ pub(crate) struct Edge<T> {
     queue: Mutex<Queue<Message<T>>>,
     /// How it coalesces, if it does.
     merge: Option<Merge<T>>,
+    taken: InFlight,
 }
 
 impl<T: Payload> Edge<T> {
@@ -49,7 +53,7 @@ impl<T: Payload> Edge<T> {
             Arc::clone(merge.expect("types are compared before edges are made"))
         });
         let queue = Mutex::new(Queue::new(setup.capacity, setup.policy));
-        Self { index: setup.index, id: setup.id, queue, merge }
+        Self { index: setup.index, id: setup.id, queue, merge, taken: setup.taken }
     }
 
     pub(crate) fn queue(&self) -> MutexGuard<'_, Queue<Message<T>>> {
@@ -148,6 +152,8 @@ pub(crate) trait AnyEdge: Send + Sync {
     fn set_capacity(&self, capacity: usize) -> bool;
     /// True if the producer waited.
     fn close(&self) -> bool;
+    /// What its consumer took and has not finished with.
+    fn taken(&self) -> &InFlight;
     /// Drops discarded messages, without any lock held.
     fn drop_discarded(&self);
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
@@ -171,6 +177,10 @@ impl<T: Payload> AnyEdge for Edge<T> {
 
     fn close(&self) -> bool {
         self.queue().close()
+    }
+
+    fn taken(&self) -> &InFlight {
+        &self.taken
     }
 
     fn drop_discarded(&self) {

@@ -74,6 +74,7 @@ impl Stats {
         for node in &self.nodes {
             text.histogram("flow_node_latency_seconds", &node.id, &node.latency);
         }
+        text.links(self);
         text.text
     }
 }
@@ -102,6 +103,33 @@ impl Exposition {
         let name = format!("flow_edge_{what}");
         self.head(&name, kind, help);
         stats.edges.iter().for_each(|edge| self.sample(&name, &[("edge", &edge.id)], value(edge)));
+    }
+
+    /// Halves of edges between processes. A flow without any has no such metric.
+    fn links(&mut self, stats: &Stats) {
+        let links = || stats.nodes.iter().filter_map(|node| Some((&node.id, node.link.as_ref()?)));
+        if links().next().is_none() {
+            return;
+        }
+        let name = "flow_link_messages_total";
+        self.head(name, "counter", "Messages of an edge between processes, at this end.");
+        for (id, link) in links() {
+            let counts = [
+                ("stored", link.stored),
+                ("resent", link.resent),
+                ("received", link.received),
+                ("delivered", link.delivered),
+                ("redelivered", link.redelivered),
+                ("duplicate", link.duplicates),
+                ("missing", link.missing),
+            ];
+            for (what, count) in counts {
+                self.sample(name, &[("node", id), ("what", what)], count);
+            }
+        }
+        let name = "flow_link_outages_total";
+        self.head(name, "counter", "How often the broker of an edge was away.");
+        links().for_each(|(id, link)| self.sample(name, &[("node", id)], link.outages));
     }
 
     fn nodes<V: std::fmt::Display>(&mut self, what: &str, help: &str, stats: &Stats, value: impl Fn(&NodeStats) -> V) {
@@ -156,6 +184,7 @@ mod tests {
             latency,
             last_error: None,
             failure: None,
+            link: None,
         };
         let edge = EdgeStats {
             id: "a:out->b:in".into(),
@@ -240,5 +269,14 @@ flow_node_busy_seconds_total{flow="x",node="a \"b\"\\\n"} 1.5
             "flow_node_latency_seconds_sum{flow=\"x\",node=\"a \\\"b\\\"\\\\\\n\"} 0.040012\n\
              flow_node_latency_seconds_count{flow=\"x\",node=\"a \\\"b\\\"\\\\\\n\"} 5\n"
         ));
+    }
+
+    #[test]
+    fn an_edge_between_processes_has_its_own_counters() {
+        let mut stats = stats();
+        assert!(!stats.prometheus().contains("flow_link"));
+        stats.nodes[0].link = Some(crate::LinkStats { stored: 7, outages: 2, ..Default::default() });
+        let text = stats.prometheus();
+        assert!(text.contains("what=\"stored\"} 7\n") && text.contains("flow_link_outages_total{"), "{text}");
     }
 }

@@ -46,6 +46,48 @@ pub struct NodeStats {
     pub last_error: Option<String>,
     /// Why it failed for good, or was stopped: the first cause.
     pub failure: Option<String>,
+    /// What it counts as one half of an edge between two processes, if it is one.
+    pub link: Option<LinkStats>,
+}
+
+/// How far the receiver of an edge between two processes is: counted from the first message of the sender's session, over all processes that received.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FarEnd {
+    /// So many came there.
+    pub received: u64,
+    /// So many the node there has finished with. Counted by packs, so it may be some more.
+    pub delivered: u64,
+}
+
+/// The counters of one half of an edge between two processes, since this process began. Messages, unless it says otherwise.
+///
+/// At the sender, what its node took is `stored`, or still [held](NodeStats::held), or it failed or was lost. At the receiver, `received = delivered +` what is in flight there.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LinkStats {
+    /// Where it leads: `nats://host:4222/subject`.
+    pub address: String,
+    /// This is the sending half.
+    pub sends: bool,
+    /// Sender: the broker has acknowledged them.
+    pub stored: u64,
+    /// Sender: sent once more, because no acknowledgement came. The broker drops those that it has.
+    pub resent: u64,
+    /// Sender: what the receiver reported last of the messages of this session, if there is one.
+    pub far: Option<FarEnd>,
+    /// Receiver: they came, each counted once.
+    pub received: u64,
+    /// Receiver: the next node has finished with them.
+    pub delivered: u64,
+    /// Receiver: of those received, the ones that an earlier process had been given. It may have handled them.
+    pub redelivered: u64,
+    /// Receiver: came once more to this process, and were dropped.
+    pub duplicates: u64,
+    /// Receiver: never came, though later ones did. Not 0 only if the broker lost them, or they were removed there.
+    pub missing: u64,
+    /// How often the broker was away.
+    pub outages: u64,
+    /// Why the broker cannot be used now.
+    pub away: Option<String>,
 }
 
 /// The counters of an edge. `put = delivered + dropped + replaced + coalesced + depth`.

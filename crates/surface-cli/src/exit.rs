@@ -30,6 +30,9 @@ pub(crate) enum Exit {
     BadFile = 3,
     /// There is no such run or job.
     NotFound = 4,
+    /// The broker of an edge cannot be used.
+    #[cfg(feature = "nats")]
+    Broker = 6,
     /// Ended by Ctrl-C, as in a shell: 128 plus the number of SIGINT.
     Interrupted = 130,
 }

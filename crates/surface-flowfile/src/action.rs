@@ -13,44 +13,123 @@ use bursar::flow::NotUtf8;
 use bursar::janus::{Program, ir};
 use serde_json::Value;
 
+use crate::over::Over;
 use crate::value::{Condition, Name, Template};
 
 /// What a node does.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "fields are described in the table of kinds")]
 pub enum Action {
+    /// Half of an edge over a broker: sends what comes, so many messages at a time; `None` is the default.
+    Publish {
+        over: Over,
+        credit: Option<u64>,
+    },
+    /// The other half.
+    Subscribe(Over),
     Command(Command),
-    Lines { path: PathBuf, follow: bool, from_end: bool, reading: Reading },
-    Stdin { reading: Reading },
-    TcpIn { listen: SocketAddr, reading: Reading },
-    Every { interval_ms: u64, emit: Emit, count: Option<u64> },
-    Numbers { from: i64, to: i64 },
-    Values { list: Vec<Value>, repeat: u64 },
+    Lines {
+        path: PathBuf,
+        follow: bool,
+        from_end: bool,
+        reading: Reading,
+    },
+    Stdin {
+        reading: Reading,
+    },
+    TcpIn {
+        listen: SocketAddr,
+        reading: Reading,
+    },
+    Every {
+        interval_ms: u64,
+        emit: Emit,
+        count: Option<u64>,
+    },
+    Numbers {
+        from: i64,
+        to: i64,
+    },
+    Values {
+        list: Vec<Value>,
+        repeat: u64,
+    },
     RandomWalk(Walk),
     Map(Map),
     Filter(Condition),
     Janus(Box<Janus>),
     Router(Vec<Route>),
-    Splitter { outputs: usize },
+    Splitter {
+        outputs: usize,
+    },
     Merger,
-    Batcher { size: usize, within_ms: Option<u64> },
-    Window { extent: Extent, aggregate: Aggregate, field: Name, key: Option<Name>, keys: usize },
-    Throttle { rate: f64, burst: u32 },
-    Debounce { quiet_ms: u64 },
-    Sample { every: u64 },
-    Validator { fields: Vec<Rule> },
-    Counter { interval_ms: u64, field: Option<Name>, reset: bool },
-    Head { count: u64 },
-    Cache { key: Name, ttl_ms: u64, keys: usize },
-    Breaker { failure: Condition, failures: u32, cool_ms: u64 },
-    Timeout { after_ms: u64 },
-    Delay { by_ms: u64 },
-    Correlator { key: Name, within_ms: u64, keys: usize },
+    Batcher {
+        size: usize,
+        within_ms: Option<u64>,
+    },
+    Window {
+        extent: Extent,
+        aggregate: Aggregate,
+        field: Name,
+        key: Option<Name>,
+        keys: usize,
+    },
+    Throttle {
+        rate: f64,
+        burst: u32,
+    },
+    Debounce {
+        quiet_ms: u64,
+    },
+    Sample {
+        every: u64,
+    },
+    Validator {
+        fields: Vec<Rule>,
+    },
+    Counter {
+        interval_ms: u64,
+        field: Option<Name>,
+        reset: bool,
+    },
+    Head {
+        count: u64,
+    },
+    Cache {
+        key: Name,
+        ttl_ms: u64,
+        keys: usize,
+    },
+    Breaker {
+        failure: Condition,
+        failures: u32,
+        cool_ms: u64,
+    },
+    Timeout {
+        after_ms: u64,
+    },
+    Delay {
+        by_ms: u64,
+    },
+    Correlator {
+        key: Name,
+        within_ms: u64,
+        keys: usize,
+    },
     Json,
     Text,
-    Print { format: Format },
-    Write { path: PathBuf, append: bool, format: Format },
-    TcpOut { connect: SocketAddr, format: Format },
+    Print {
+        format: Format,
+    },
+    Write {
+        path: PathBuf,
+        append: bool,
+        format: Format,
+    },
+    TcpOut {
+        connect: SocketAddr,
+        format: Format,
+    },
     Discard,
     Stop,
 }

@@ -25,6 +25,8 @@ pub(crate) struct Flat {
     pub(crate) node_spans: Vec<Span>,
     pub(crate) edges: Vec<Edge>,
     pub(crate) edge_spans: Vec<Span>,
+    /// Where the brokers of edges are written.
+    pub(crate) over_spans: Vec<Span>,
     /// Ports of edges whose other end has a problem: they count as connected.
     pub(crate) excused: Vec<(usize, String)>,
     /// Nodes may lack edges because of another problem.
@@ -140,7 +142,9 @@ fn join(link: &Link<'_>, scope: &HashMap<&str, Symbol<'_>>, flat: &mut Flat, val
     };
     let priority = link.priority;
     let (capacity, policy) = (link.capacity, link.policy);
-    flat.edges.push(Edge { from, output, to, input, capacity, policy, priority });
+    let over = link.over.as_ref().map(|over| over.value.clone());
+    flat.over_spans.push(link.over.as_ref().map_or_else(|| link.at.clone(), |over| over.at.clone()));
+    flat.edges.push(Edge { from, output, to, input, capacity, policy, priority, over });
     flat.edge_spans.push(link.at.clone());
 }
 

@@ -59,7 +59,8 @@ pub fn text(plan: &Plan) -> String {
     for (edge, id) in plan.edges.iter().zip(&ids) {
         let gap = width - id.chars().count() + 3;
         let band = band(edge).map_or_else(String::new, |band| format!(", {band}"));
-        let _ = writeln!(out, "  {id}{:gap$}{} {}{band}", "", edge.policy.name(), edge.capacity);
+        let over = edge.over.as_ref().map_or_else(String::new, |over| format!(", over {over}"));
+        let _ = writeln!(out, "  {id}{:gap$}{} {}{band}{over}", "", edge.policy.name(), edge.capacity);
     }
     if plan.edges.len() > EDGES {
         let _ = writeln!(out, "  … and {} more", plan.edges.len() - EDGES);
@@ -121,6 +122,7 @@ fn label(edge: &Edge) -> String {
         (Policy::Block, CAPACITY) => {}
         (policy, capacity) => parts.push(format!("{} {capacity}", policy.name())),
     }
+    parts.extend(edge.over.as_ref().map(|over| format!("over {over}")));
     // An edge into `control` shows that by its port.
     parts.extend(band(edge).filter(|band| !(edge.input == CONTROL && band == CONTROL)));
     parts.join(", ")

@@ -40,10 +40,11 @@
 //!   through unchanged: the order of fields, the digits of numbers.
 //! - `edges = ["a -> b -> c:left"]`, chains; a port may be left out if it is `in` or `out`, or the only one. `edges` must be above the first section.
 //! - `[[edge]]`: `from`, `to`, `capacity` (1024), `policy` (`block`, `drop`, `latest`, `coalesce`), `coalesce` (`last`, `sum`, `list`, `merge`),
-//!   `priority` (`control`, `high`, `normal`, or a number). The default of an edge into `control`, or into a node that feeds only control, is
+//!   `priority` (`control`, `high`, `normal`, or a number), `over` (`nats://host:4222/subject`). The default of an edge into `control`, or into a node that feeds only control, is
 //!   `control`.
 //! - `[graph.NAME]`: the same parts again, and `expose = { in = "node:in", out = "node:out" }`; from outside it is a node, and its nodes have the ids
 //!   `NAME/node`.
+//! - `[part.NAME]`: `nodes = ["imu"]`, what one process runs. With parts, every node is in one, and an edge between two parts is `over` a broker.
 //! - Every node has an input `control` that takes `"stop"`, `"pause"` and `"resume"`.
 //!
 //! Every circle needs an edge that does not block: one with the policy `drop` or `latest`, or into `control`.
@@ -56,11 +57,13 @@ mod flatten;
 pub mod graph;
 pub mod kinds;
 mod limits;
+pub mod over;
 mod parts;
 pub mod plan;
 mod programs;
 mod read;
 mod reference;
+mod split;
 mod types;
 pub mod value;
 
@@ -69,6 +72,7 @@ use std::path::Path;
 pub use limits::Limits;
 pub use plan::Plan;
 pub use reference::{reference, schema};
+pub use split::NoPart;
 pub use surface_text::{Location, Problem, Problems};
 
 use surface_text::source;
@@ -120,18 +124,19 @@ const DIALECT: Dialect = Dialect {
 
 fn plan(file: &str, path: &Path, base: &Path, bytes: &[u8], limits: &Limits) -> Result<Plan, Problems> {
     let (tree, mut values) = source::tree(file, bytes, limits.file_bytes, "split it into several graphs", &DIALECT)?;
-    let read::File { name, settings, graph } = read::read(&tree, &mut values, limits);
+    let read::File { name, settings, graph, parts } = read::read(&tree, &mut values, limits);
     let mut flat = flatten::flatten(graph, &mut values);
     programs::compile(&mut flat, path, base, &mut values);
     check::fed(&flat, &mut values);
     check::circle(&flat, &mut values);
     check::types(&flat, &mut values);
     check::files(&flat, path, base, &mut values);
+    let parts = split::parts(&flat, parts, &mut values);
     if !values.report.is_empty() {
         return Err(values.report.finish(file, bytes));
     }
     let stem =
         || Path::new(file).file_stem().map_or_else(|| "flow".to_owned(), |stem| stem.to_string_lossy().into_owned());
     let flatten::Flat { nodes, edges, .. } = flat;
-    Ok(Plan { name: name.unwrap_or_else(stem), base: base.to_owned(), settings, nodes, edges })
+    Ok(Plan { name: name.unwrap_or_else(stem), base: base.to_owned(), settings, nodes, edges, parts })
 }

@@ -35,6 +35,13 @@ const EDGE_TABLES: Field = field(
     "edges with their own settings: `[[edge]]` each, and its fields below",
     "[{ from = \"in\", to = \"out\", capacity = 8 }]",
 );
+const PART: Field = field(
+    "part",
+    Other("a section for each part", Shape::Section("part")),
+    Means("one process runs everything"),
+    "the parts that processes run, each its own: `[part.NAME]` each. With parts, every node is in one",
+    "{ edge = { nodes = [\"imu\"] } }",
+);
 const GRAPH: Field = field(
     "graph",
     Other("a section for each graph", Shape::Section("graph")),
@@ -57,6 +64,7 @@ pub(crate) const TOP: &[Field] = &[
     EDGES,
     EDGE_TABLES,
     GRAPH,
+    PART,
 ];
 
 /// The parts of a nested graph.
@@ -133,7 +141,24 @@ pub(crate) const EDGE: &[Field] = &[
         "which edge is served first",
         "\"high\"",
     ),
+    field(
+        "over",
+        Other("a broker and a subject", Shape::Text),
+        Means("within the process"),
+        "the broker (NATS with JetStream) that carries its messages from process to process, and a subject that no other edge has; `tls://` for a connection that must be encrypted. The policy decides before \
+         the broker; what the broker has is not lost",
+        "\"nats://127.0.0.1:4222/imu\"",
+    ),
 ];
+
+/// `[part.NAME]`.
+pub(crate) const PART_KEYS: &[Field] = &[field(
+    "nodes",
+    Other("a list of nodes and graphs", Shape::Texts),
+    Means("required"),
+    "its nodes; a nested graph means all nodes in it",
+    "[\"imu\", \"clean\"]",
+)];
 
 /// The limit for files; a program that reads untrusted files may set a lower one.
 const CAPACITY_MAX: i64 = crate::limits::CAPACITY as i64;

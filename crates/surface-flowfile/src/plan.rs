@@ -4,7 +4,7 @@
 //!
 //! # Invariant
 //! Of a parsed plan: ids are unique; every edge joins an output to an input that exist; every input that needs messages gets some;
-//! and every circle has an edge that breaks it.
+//! every circle has an edge that breaks it; with parts, every node is in one, and an edge between two of them goes over a broker.
 
 use std::path::PathBuf;
 
@@ -12,6 +12,7 @@ use bursar::flow::Band;
 
 use crate::action::Action;
 use crate::kinds::Kind;
+use crate::over::Over;
 
 /// A checked graph.
 ///
@@ -42,6 +43,17 @@ pub struct Plan {
     pub nodes: Vec<Node>,
     /// In the order of the file, those of nested graphs first.
     pub edges: Vec<Edge>,
+    /// What processes run, each its own. Without any, one process runs everything.
+    pub parts: Vec<Part>,
+}
+
+/// The nodes that one process runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// As it is written: `[part.NAME]`.
+    pub name: String,
+    /// Indices of its nodes.
+    pub nodes: Vec<usize>,
 }
 
 impl Plan {
@@ -199,6 +211,8 @@ pub struct Edge {
     pub policy: Policy,
     /// 100 and more is control, 10 and more is high. `None`: control if it leads to an input `control` or to a node that feeds only control; else normal.
     pub priority: Option<i32>,
+    /// The broker and the subject it goes over, if it does.
+    pub over: Option<Over>,
 }
 
 impl Edge {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use surface_text::reference::{Entry, Part, Reference, Shape, described, object, schema_text};
 
 use crate::kinds::{CONDITIONS, EVERY_NODE, Field, KINDS, Kind, ROUTE, Role, Takes, Without};
-use crate::parts::{EDGE, FLOW, NESTED, RETRY, TOP};
+use crate::parts::{EDGE, FLOW, NESTED, PART_KEYS, RETRY, TOP};
 
 const EXAMPLE: &str = "\
 edges = [\"log -> errors -> out\"]
@@ -99,6 +99,12 @@ pub fn reference() -> Reference {
             "[graph.clean]\nedges = [\"fir -> gate\"]\nexpose = { in = \"fir:in\", out = \"gate:out\" }",
         ),
         part(
+            "[part.NAME]",
+            "what one process runs: `bursar flow run FILE --part NAME`. Without `--part`, one process runs everything. Either way, an edge with `over` goes over its broker",
+            entries(PART_KEYS),
+            "[part.robot]\nnodes = [\"imu\"]\n\n[part.base]\nnodes = [\"log\"]",
+        ),
+        part(
             "[node.NAME]",
             "a node. Every node has these fields, and those of its kind; its input `control` takes \"stop\", \"pause\" and \"resume\"",
             entries(EVERY_NODE),
@@ -146,6 +152,11 @@ fn graph_schema(known: &[Field]) -> Value {
             "node" => json!({ "type": "object", "additionalProperties": { "$ref": "#/$defs/node" } }),
             "edge" => json!({ "type": "array", "items": edge }),
             "graph" => json!({ "type": "object", "additionalProperties": { "$ref": "#/$defs/graph" } }),
+            "part" => {
+                let mut part = object(&entries(PART_KEYS), None);
+                part["required"] = json!(["nodes"]);
+                json!({ "type": "object", "additionalProperties": part })
+            }
             _ => continue,
         };
         graph["properties"][about.name] = described(about, section);

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod alone;
+mod broker;
 mod c_library;
 mod dice;
 mod memory;
@@ -17,6 +18,7 @@ mod until;
 mod watchdog;
 
 pub use alone::{all_text, alone, alone_with, is_alone, myself, output_alone, output_alone_with, text};
+pub use broker::{Broker, nats_server};
 pub use c_library::c_library;
 pub use dice::Dice;
 pub use memory::{proc_count, resident_bytes};

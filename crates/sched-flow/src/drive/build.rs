@@ -265,6 +265,7 @@ impl Builder {
                 capacity: edge.flat.spec.capacity,
                 policy: edge.flat.spec.policy,
                 merge: edge.flat.spec.merge.map(|(merge, _)| merge),
+                taken: cells[target as usize].cx.in_flight.clone(),
             };
             if let Some(check) = &edge.check {
                 cells[source as usize].unit.check_output(output, check);

@@ -154,6 +154,7 @@ impl Handle {
                 latency: counts.latency.clone(),
                 last_error: counts.last_error.as_deref().map(str::to_owned),
                 failure: counts.failure.as_deref().map(str::to_owned),
+                link: shared.in_flight[index].link(),
             }
         });
         let nodes = nodes.collect();

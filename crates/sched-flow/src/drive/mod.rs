@@ -43,8 +43,9 @@ use policy_flow::Phase;
 use crate::{
     edge::AnyEdge,
     graph::{Graph, Problems, check::Target},
+    in_flight::InFlight,
     message::Time,
-    node::{InFlight, NodeError},
+    node::NodeError,
     observe::Observer,
     stats::Stats,
 };

@@ -18,6 +18,7 @@ use crate::{
     drive::{host::NurseryHost, single::Single, work::MAX_TICKS_AT_ONE_TIME},
     edge::{AnyEdge, Edge, EdgeSetup},
     error::{NodeError, NodeResult},
+    in_flight::InFlight,
     message::{Message, Payload, Time, TraceId},
     node::{
         NodeSpec, Produced,
@@ -374,7 +375,14 @@ impl fmt::Debug for Harness {
 }
 
 fn setup(index: usize) -> EdgeSetup {
-    EdgeSetup { index: index as u32, id: "harness".into(), capacity: UNLIMITED, policy: Policy::Block, merge: None }
+    EdgeSetup {
+        index: index as u32,
+        id: "harness".into(),
+        capacity: UNLIMITED,
+        policy: Policy::Block,
+        merge: None,
+        taken: InFlight::default(),
+    }
 }
 
 fn typed<T: Payload>(edge: &Arc<dyn AnyEdge>) -> Option<Arc<Edge<T>>> {

@@ -16,11 +16,9 @@ use policy_flow::Log;
 
 use crate::{
     error::NodeError,
+    in_flight::InFlight,
     message::{Header, Kind, Time, TraceId},
-    node::{
-        in_flight::InFlight,
-        out::{MAX_PER_CALL, kind_of},
-    },
+    node::out::{MAX_PER_CALL, kind_of},
     observe::Observer,
 };
 

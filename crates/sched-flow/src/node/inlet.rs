@@ -138,6 +138,7 @@ impl<T: Payload> Inlet<T> {
         queue.swap_discarded(&mut discarded);
         drop(queue);
         drop(discarded);
+        cx.in_flight.changed();
         if settled.roomy {
             cx.log.roomy.push(self.feeds[feed].edge.index);
         }

@@ -7,7 +7,7 @@
 //! | `inlet` | an input: messages one after the other, and the error policy |
 //! | `out` | an output: each emitted message reaches every edge once |
 //! | `cx` | the context of a call |
-//! | `in_flight` | messages that a node holds between calls |
+//! | `receipts` | which emitted messages their consumers have finished |
 //! | `stage`, `source`, `general` | the three kinds of node, behind `unit` |
 //! | `spec` | a node and its settings, as a graph takes it |
 //! | `schema` | ports and what they carry |
@@ -15,9 +15,9 @@
 #[macro_use]
 pub(crate) mod cx;
 mod general;
-mod in_flight;
 pub(crate) mod inlet;
 pub(crate) mod out;
+mod receipts;
 pub(crate) mod schema;
 mod source;
 mod spec;
@@ -25,8 +25,8 @@ mod stage;
 pub(crate) mod unit;
 
 pub use general::{AnyMessage, Context, Node, Ports, WrongType};
-pub use in_flight::InFlight;
 pub use out::Out;
+pub use receipts::Receipts;
 pub use schema::Schema;
 pub use spec::NodeSpec;
 

@@ -20,8 +20,9 @@ use policy_flow::{PutResult, Queue};
 
 use crate::{
     edge::Edge,
+    error::NodeError,
     message::{Control, Header, Kind, Message, Payload, TraceId},
-    node::{cx::Cx, schema::Check},
+    node::{Receipts, cx::Cx, schema::Check},
 };
 
 /// The limit of messages that a node may emit within one call. More is an error, so that the node does not use up the memory.
@@ -339,6 +340,16 @@ impl<T: Payload> Out<'_, T> {
     #[inline]
     pub fn room_at(&self, output: usize) -> usize {
         self.outlets.get(output).map_or(0, Outlet::room)
+    }
+
+    /// Learns which messages of the first output their consumers have finished with: for a source that must tell so to those who sent them. `notify` is called, on any thread, when there may be news; it
+    /// must be quick, and must not wait. Call it once, in `on_start`.
+    ///
+    /// # Errors
+    /// If an edge of this output does not block: it may drop messages, and those are never finished.
+    pub fn receipts(&mut self, notify: impl Fn() + Send + Sync + 'static) -> Result<Receipts, NodeError> {
+        let edges = self.outlets.first().map_or(&[][..], |outlet| &outlet.edges);
+        Receipts::new(edges, Arc::new(notify))
     }
 
     asked_of_a_turn!();

@@ -20,8 +20,9 @@ use sched_tasks::{Receiver, Sender};
 use super::channel::{Inflow, Outflow};
 use crate::{
     error::{NodeError, NodeResult},
+    in_flight::InFlight,
     message::{Message, Payload},
-    node::{InFlight, NodeSpec, Out, Produced, Source, Stage, inlet::panicked},
+    node::{NodeSpec, Out, Produced, Source, Stage, inlet::panicked},
 };
 
 /// The state of a task, and its result.

@@ -29,8 +29,9 @@ use super::{
 };
 use crate::{
     error::{NodeError, NodeResult, Retry},
+    in_flight::InFlight,
     message::Payload,
-    node::{InFlight, NodeSpec},
+    node::NodeSpec,
 };
 
 /// Bytes that are read or written at a time.

@@ -8,6 +8,7 @@ mod general;
 mod held;
 mod lives;
 mod random;
+mod receipts;
 mod shares;
 mod storms;
 mod tasks;

@@ -12,6 +12,8 @@ use sched_jobs::State;
 use serde::{Deserialize, Serialize};
 use surface_text::amounts::counted;
 
+use super::links::{self, LinkLine};
+
 /// A run, as in `ps`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -59,6 +61,9 @@ pub(crate) struct FlowLine {
     pub(crate) elapsed_ms: u64,
     pub(crate) nodes: Vec<NodeLine>,
     pub(crate) edges: Vec<EdgeLine>,
+    /// Halves of edges over a broker.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) links: Vec<LinkLine>,
 }
 
 /// A node at a moment. Times are in microseconds.
@@ -120,6 +125,7 @@ impl FlowLine {
         let fed: HashSet<&str> = stats.edges.iter().filter_map(|edge| fed_by(&edge.id)).collect();
         let sources: Vec<bool> = stats.nodes.iter().map(|node| !fed.contains(node.id.as_str())).collect();
         let node = |(node, source)| NodeLine { source, ..NodeLine::from(node) };
+        let links = links::of(&stats);
         FlowLine {
             flow: id.to_owned(),
             name: stats.name,
@@ -127,6 +133,7 @@ impl FlowLine {
             elapsed_ms: stats.elapsed.as_millis() as u64,
             nodes: stats.nodes.into_iter().zip(sources).map(node).collect(),
             edges: stats.edges.into_iter().map(EdgeLine::from).collect(),
+            links,
         }
     }
 

@@ -57,6 +57,9 @@ struct CheckedEdge {
     policy: &'static str,
     /// The effective value, also if the file does not set it.
     priority: i32,
+    /// The broker it goes over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    over: Option<String>,
 }
 
 /// `stats`: of the flow before it runs.
@@ -66,6 +69,7 @@ fn checked<'a>(plan: &'a Plan, stats: &Stats) -> Checked<'a> {
         capacity: edge.capacity,
         policy: edge.policy.name(),
         priority: stats.edge(&build::edge_id(plan, edge)).map_or(0, |edge| edge.priority),
+        over: edge.over.as_ref().map(ToString::to_string),
     };
     Checked {
         ok: true,

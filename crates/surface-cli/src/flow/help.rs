@@ -22,7 +22,8 @@ Exit codes:
   1    a node failed and stopped the flow, or another error
   2    the arguments are not valid
   3    the flow file is not valid; its problems are shown
-  4    there is no such flow, node, edge or kind
+  4    there is no such flow, node, edge, kind or part
+  6    the broker of an edge cannot be used: it is away, refuses the login, or does not keep the stream
   130  interrupted by Ctrl-C";
 
 pub(crate) const RUN: &str = "\
@@ -30,6 +31,7 @@ Examples:
   bursar flow run sensors.toml             with a live table and keys; press ? for help
   bursar flow run sensors.toml --workers 2   run up to two nodes at the same time
   bursar flow run sensors.toml --for 10s   drain and end after ten seconds
+  bursar flow run fleet.toml --part robot  the nodes of `[part.robot]`; others run the other parts
   bursar flow run clean.toml --plain       events on stderr; stdout has what nodes print
   bursar flow run sensors.toml --json | jq .event
 
@@ -51,6 +53,8 @@ Exit codes:
   0    all sources ended, or the flow was asked to stop, and everything was delivered, but for what policies of the file leave out: `on_error`, full edges
   1    a node failed for good, or at every message it got; messages were lost, or the drain timeout expired
   3    the flow file is not valid; its problems are shown
+  4    the file has no such part
+  6    the broker of an edge cannot be used: it is away, refuses the login, or does not keep the stream; nothing was started
   130  interrupted by Ctrl-C, or stopped at once; 143 by SIGTERM, 129 by SIGHUP";
 
 pub(crate) const CHECK: &str = "\

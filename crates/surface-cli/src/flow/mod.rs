@@ -5,9 +5,11 @@
 //! Reads files, draws and answers; what runs when is decided by `bursar::flow`.
 //!
 //! - `run.rs`: a flow from its file to the exit code; `signal_handler.rs`: signals and keys; `stop_state.rs`: why it ended.
+//! - `brokers.rs`: the brokers of edges, before a flow runs.
 //! - `keys.rs`: the terminal's keys; `capture.rs`: what others write to stderr meanwhile; `controller.rs`: how it answers over its socket.
 //! - `remote.rs`: commands for an active flow; `names.rs`: nodes and edges by the names that people type; `files.rs`: `check`, `graph`, `kinds`.
 
+mod brokers;
 mod capture;
 mod controller;
 mod files;

@@ -4,17 +4,23 @@
 //!
 //! A word is a flow if it looks like one (`f-7f3a`, the beginning of one). Without it, the only active flow is meant.
 
+use std::thread;
+use std::time::Duration;
+
 use clap::Args;
 
 use crate::control::flows::{Live, is_id, live};
 use crate::control::{AskError, FlowLine, Request, Target, Unanswered};
 use crate::exit::{Exit, Failure, say};
 use crate::out::{json, print, table};
-use crate::view::flow::{FrameContext, Rates, frame};
+use crate::view::flow::{FrameContext, Rates, frame, links};
 use crate::view::paint::Paint;
 use crate::view::printer::Shown;
 use crate::view::text::{clean, counted, grouped, rate, time};
 
+/// How often `bursar flow stats` reads again if the numbers of an edge over a broker do not add up.
+const READINGS: usize = 20;
+const AGAIN: Duration = Duration::from_millis(20);
 /// Rows that `bursar flow stats` shows.
 const ROWS: usize = 10_000;
 
@@ -151,7 +157,15 @@ pub(crate) fn stats(options: &Stats) -> Result<Exit, Failure> {
         print(&flow.client.ask(Request::Prometheus)?.text.unwrap_or_default())?;
         return Ok(Exit::Success);
     }
-    let counts = stats_of(&mut flow)?;
+    let mut counts = stats_of(&mut flow)?;
+    for _ in 0..READINGS {
+        // Numbers are read one after the other while messages move.
+        if counts.links.iter().all(|link| link.adds_up) {
+            break;
+        }
+        thread::sleep(AGAIN);
+        counts = stats_of(&mut flow)?;
+    }
     if options.json {
         json(&counts)?;
         return Ok(Exit::Success);
@@ -160,7 +174,11 @@ pub(crate) fn stats(options: &Stats) -> Result<Exit, Failure> {
     let paint = Paint(console::colors_enabled());
     let width = usize::from(width).max(40);
     let context = FrameContext { shown: Shown::default(), width, height: ROWS, paint };
-    print(&format!("{}\n", frame(&counts, &Rates::of_all(&counts), &context).join("\n")))?;
+    let mut lines = frame(&counts, &Rates::of_all(&counts), &context);
+    let over = counts.links.iter().flat_map(links).map(|line| clean(&line));
+    let status = lines.pop();
+    lines.extend(over.chain(status));
+    print(&format!("{}\n", lines.join("\n")))?;
     Ok(Exit::Success)
 }
 

@@ -16,10 +16,11 @@ use std::time::{Duration, Instant};
 use bursar::flow::{Ended as FlowEnded, FlowError};
 use clap::Args;
 use mech_process::KeeperProgram;
-use surface_flowfile::Plan;
 use surface_flowfile::build::{self, Hooks};
 use surface_flowfile::plan::CONTROL;
+use surface_flowfile::{NoPart, Plan};
 
+use super::brokers;
 use super::capture::Capture;
 use super::controller::{EndNotifier, FlowController};
 use super::keys::Keys;
@@ -46,6 +47,9 @@ pub(crate) struct Options {
     /// How many nodes may run at the same time; 1 means one thread [default: that of the file, else 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     workers: Option<u32>,
+    /// Run the nodes of one part of the file, `[part.NAME]`; others run the other parts [default: all nodes]
+    #[arg(long, value_name = "NAME")]
+    part: Option<String>,
     /// Drain and end after this time, as `90s` or `10m`
     #[arg(long = "for", value_name = "TIME", value_parser = super::time_ms)]
     span: Option<u64>,
@@ -60,6 +64,8 @@ pub(crate) struct Options {
 /// `bursar flow run`
 pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
     let plan = surface_flowfile::load(&options.file).map_err(|problems| invalid(&problems))?;
+    let no_part = |error: NoPart| Failure::not_found(format!("{}: {error}", options.file.display()));
+    let plan = plan.part(options.part.as_deref()).map_err(no_part)?;
     // Typed text would appear in the middle of a live area.
     let is_typed = reads_stdin(&plan) && std::io::stdin().is_terminal();
     let plain = (options.plain || is_typed).then_some(Mode::Plain);
@@ -68,6 +74,7 @@ pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
     let printer = Printer::new(mode, Subject::Flow(id.clone()));
     let prints = printer.clone();
     let hooks = Hooks::default().keeper(KeeperProgram::this_one(["keep"])).print(move |text| prints.print(text));
+    let hooks = brokers::ready(&plan, hooks)?;
     let broken = |error: &dyn std::fmt::Display| Failure::broken(format!("{}: {error}", options.file.display()));
     let mut builder = build::flow(&plan, &hooks).map_err(|error| broken(&error))?;
     if let Some(workers) = options.workers {

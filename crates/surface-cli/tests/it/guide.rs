@@ -66,7 +66,7 @@ fn the_guide_of_jobs_can_be_followed() {
 
 #[test]
 fn the_guide_of_flow_can_be_followed() {
-    assert_eq!(follow("flow.md"), 3);
+    assert_eq!(follow("flow.md"), 4);
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn the_files_of_the_first_page_are_right() {
             checked.push(name.to_owned());
         }
     }
-    assert_eq!(checked, ["render.toml", "hot.toml"]);
+    assert_eq!(checked, ["render.toml", "hot.toml", "fleet.toml"]);
 }
 
 #[test]

@@ -10,6 +10,7 @@
 //! | `command`, `process`, `keepers` | a program as a node, its tree of processes, and the keeper above it, which kills it if this process is killed |
 //! | `janus` | a function of a Janus program, for each message |
 //! | `net`, `stdin` | lines over TCP and from standard input |
+//! | `over` | both halves of an edge over a broker |
 //! | `pump`, `wire`, `line` | tasks that copy bytes, bounded channels between tasks and nodes, lines as messages |
 //! | `unread` | lines that a program did not read |
 //! | `shim` | adapter nodes, where a port does not carry JSON |
@@ -24,6 +25,7 @@ mod json;
 mod keepers;
 mod line;
 mod net;
+mod over;
 mod process;
 mod pump;
 mod shim;
@@ -51,6 +53,8 @@ use serde_json::Value;
 use crate::action::Action;
 use crate::plan::{self, CONTROL, ELSE, Edge, Node, OnError, Plan};
 use keepers::KeeperPool;
+#[cfg(feature = "nats")]
+pub use over::check as check_brokers;
 use process::Ends;
 use stages::{Key, Side};
 
@@ -82,9 +86,19 @@ pub struct Hooks {
     stdin: Arc<Stdin>,
     stderr: Option<Arc<Stderr>>,
     keepers: Arc<KeeperPool>,
+    #[cfg(feature = "nats")]
+    login: flow::nats::Login,
 }
 
 impl Hooks {
+    /// Who we are at the brokers of edges. Without it, a connection without a name.
+    #[cfg(feature = "nats")]
+    #[must_use]
+    pub fn login(mut self, login: flow::nats::Login) -> Self {
+        self.login = login;
+        self
+    }
+
     /// Where `print` nodes write. The text is a line with its end; [`BrokenPipe`](io::ErrorKind::BrokenPipe) ends the graph.
     #[must_use]
     pub fn print(mut self, print: impl Fn(&str) -> io::Result<()> + Send + Sync + 'static) -> Self {
@@ -131,6 +145,8 @@ impl Default for Hooks {
             stdin: Arc::new(|| Ok(File::from(io::stdin().as_fd().try_clone_to_owned()?))),
             stderr: None,
             keepers: Arc::default(),
+            #[cfg(feature = "nats")]
+            login: flow::nats::Login::default(),
         }
     }
 }
@@ -167,6 +183,9 @@ impl std::error::Error for BadEdge {}
 /// # Errors
 /// If an edge names a node that does not exist. A parsed plan has no such edge.
 pub fn build(plan: &Plan, hooks: &Hooks) -> Result<Graph, BadEdge> {
+    if plan.edges.iter().any(|edge| edge.over.is_some()) {
+        return build(&plan.apart(), hooks);
+    }
     for (at, edge) in plan.edges.iter().enumerate() {
         if let Some(&node) = [edge.from, edge.to].iter().find(|node| **node >= plan.nodes.len()) {
             return Err(BadEdge { edge: at, node, nodes: plan.nodes.len() });
@@ -273,6 +292,8 @@ fn spec(node: &Node, plan: &Plan, hooks: &Hooks, ends: Ends) -> NodeSpec {
     let path = |path: &std::path::Path| plan.base.join(path);
     let millis = Duration::from_millis;
     match &node.action {
+        Action::Publish { over, credit } => over::publish(over, *credit, hooks),
+        Action::Subscribe(over) => over::subscribe(over, hooks),
         Action::Command(command) => {
             let (keepers, stderr) = (Arc::clone(&hooks.keepers), hooks.stderr.clone());
             command::node(command.clone(), plan.base.clone(), ends, keepers, stderr)

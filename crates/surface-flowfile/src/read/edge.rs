@@ -13,6 +13,7 @@ use surface_text::units::clip;
 use super::Remaining;
 use super::given::{Given, word};
 use crate::limits::Limits;
+use crate::over::Over;
 use crate::parts;
 use crate::plan::{CAPACITY, Coalesce, PRIORITY_CONTROL, PRIORITY_HIGH, Policy};
 
@@ -34,6 +35,8 @@ pub(crate) struct Link<'n> {
     pub(crate) policy: Policy,
     /// `None`: normal, or control if it enters a `control` input.
     pub(crate) priority: Option<i32>,
+    /// The broker that it goes over.
+    pub(crate) over: Option<Spanned<Over>>,
 }
 
 /// `edges = ["a -> b -> c"]`; whether all of it could be read.
@@ -70,7 +73,8 @@ pub(crate) fn chains<'n, 't>(
                 return false;
             }
             let (from, to) = (pair[0].clone(), pair[1].clone());
-            links.push(Link { at: at.clone(), from, to, capacity: CAPACITY, policy: Policy::Block, priority: None });
+            let (capacity, policy) = (CAPACITY, Policy::Block);
+            links.push(Link { at: at.clone(), from, to, capacity, policy, priority: None, over: None });
         }
     }
     all
@@ -167,7 +171,22 @@ fn one<'n, 't>(table: &'n Table<'t>, item: &Node<'t>, values: &mut Values<'t>, l
         (Some("coalesce"), None) => Policy::Coalesce(Coalesce::Last),
         (_, None) => Policy::Block,
     };
-    Some(Link { at: item.at.clone(), from: from??, to: to??, capacity, policy, priority })
+    let over = given.other("over").and_then(|(field, node)| over(field, node, &item.at, values));
+    Some(Link { at: item.at.clone(), from: from??, to: to??, capacity, policy, priority, over })
+}
+
+/// `edge`: where the edge begins.
+fn over<'t>(field: &Shown<'_>, node: &Node<'t>, edge: &Span, values: &mut Values<'t>) -> Option<Spanned<Over>> {
+    let text = values.some_text(field, node)?;
+    match crate::over::address(text) {
+        Ok(value) => Some(Spanned { at: node.at.clone(), value }),
+        Err((message, help)) => {
+            // Neither shows the text if it may have a password in it; and the line that is drawn must not, either.
+            let at = if text.contains('@') { edge.start..edge.start } else { node.at.clone() };
+            values.report.add(&at, message, help);
+            None
+        }
+    }
 }
 
 fn priority_of<'t>(field: &Shown<'_>, node: &Node<'t>, values: &mut Values<'t>) -> Option<i32> {

@@ -48,6 +48,7 @@ pub(crate) struct File<'n> {
     pub(crate) name: Option<String>,
     pub(crate) settings: Settings,
     pub(crate) graph: Draft<'n>,
+    pub(crate) parts: Vec<Member<'n, Vec<Spanned<&'n str>>>>,
 }
 
 const NAME: Shown<'static> = Shown::new("name", "a text", "\"sensors\"");
@@ -73,6 +74,9 @@ pub(crate) fn read<'n, 't>(tree: &'n Table<'t>, values: &mut Values<'t>, limits:
     {
         file.settings = settings(table, &entry.at, values);
     }
+    if let Some(entry) = tree.get("part") {
+        file.parts = parts_of(entry, values, limits);
+    }
     let mut left = Remaining { limits, nodes: limits.nodes, edges: limits.edges, depth: 0 };
     file.graph = graph(tree, parts::TOP, values, &mut left);
     if file.graph.nodes.is_empty() && file.graph.graphs.is_empty() && values.report.is_empty() {
@@ -80,6 +84,31 @@ pub(crate) fn read<'n, 't>(tree: &'n Table<'t>, values: &mut Values<'t>, limits:
         values.report.add(&(end..end), "there is no node in this file", SMALLEST);
     }
     file
+}
+
+/// `[part.NAME]`, each with the names of its nodes.
+fn parts_of<'n, 't>(
+    entry: &'n Entry<'t>,
+    values: &mut Values<'t>,
+    limits: &Limits,
+) -> Vec<Member<'n, Vec<Spanned<&'n str>>>> {
+    let mut all = Vec::new();
+    let Some(table) = section(entry, "[part.NAME]", values) else { return all };
+    for entry in &table.entries {
+        if !has_valid_name(entry, "part", values, limits) {
+            continue;
+        }
+        let header = format!("[part.{}]", entry.key);
+        let Some(table) = section(entry, &header, values) else { continue };
+        let given = Given::read(table, &entry.at, format!("part `{}`", entry.key), &[parts::PART_KEYS], values);
+        let named = given.other("nodes").and_then(|(field, node)| values.texts(field, node));
+        if named.is_none() && given.valid && !given.has("nodes") {
+            let message = format!("part `{}` has no `nodes`", entry.key);
+            values.report.add(&entry.at, message, "write `nodes = [\"imu\"]`");
+        }
+        all.push(Member { name: entry.key.as_ref(), at: entry.at.clone(), what: named.unwrap_or_default() });
+    }
+    all
 }
 
 /// The parts of a graph. Recursion is as deep as graphs are nested, which is limited.
@@ -115,7 +144,7 @@ fn unknown_part(entry: &Entry<'_>, known: &'static [Field], values: &mut Values<
     let list = if nested {
         "node.NAME, edges, edge, graph.NAME and expose"
     } else {
-        "name, edges, [flow], [node.NAME], [[edge]] and [graph.NAME]"
+        "name, edges, [flow], [node.NAME], [[edge]], [graph.NAME] and [part.NAME]"
     };
     let help = if entry.key == "expose" {
         "only a nested graph, `[graph.NAME]`, exposes ports".to_owned()

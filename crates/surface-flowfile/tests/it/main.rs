@@ -10,6 +10,8 @@ mod meaning;
 mod mistakes;
 mod net;
 mod outputs;
+#[cfg(feature = "nats")]
+mod parts;
 mod properties;
 mod reference;
 mod run;

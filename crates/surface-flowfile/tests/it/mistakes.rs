@@ -79,7 +79,7 @@ fn a_node_is_a_section_of_node() {
 kind = "stdin"
 "##,
         &[
-            r##"1:2: `imu` is not a part of a flow file; a node is written `[node.imu]`; the parts are name, edges, [flow], [node.NAME], [[edge]] and [graph.NAME]"##,
+            r##"1:2: `imu` is not a part of a flow file; a node is written `[node.imu]`; the parts are name, edges, [flow], [node.NAME], [[edge]], [graph.NAME] and [part.NAME]"##,
         ],
     );
 }

@@ -60,7 +60,7 @@ from = 'a'
             r##"8:12: `capacity` is 0, but the minimum is 1; write a number from 1 to 16777216"##,
             r##"9:10: `policy` takes "block", "drop", "latest" or "coalesce", not 'lates'; did you mean "latest"?"##,
             r##"10:12: `priority` takes "control", "high", "normal" or a whole number, not 'top'; write `priority = "high"`"##,
-            r##"11:1: `colour` is not a field of an edge; it has from, to, capacity, policy, coalesce and priority"##,
+            r##"11:1: `colour` is not a field of an edge; it has from, to, capacity, policy, coalesce, priority and over"##,
             r##"12:1: this edge has no `to`; write `from = "imu:out"` and `to = "hot:in"`"##,
         ],
     );

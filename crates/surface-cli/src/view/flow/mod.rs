@@ -6,6 +6,7 @@
 
 mod frame;
 mod lines;
+mod links;
 mod rates;
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,7 @@ use bursar::flow::Handle;
 
 pub(crate) use self::frame::{FrameContext, frame};
 pub(crate) use self::lines::Ended;
+pub(crate) use self::links::lines as links;
 pub(crate) use self::rates::Rates;
 use self::watch::Watcher;
 use super::printer::{Display, Printer};

@@ -43,7 +43,15 @@ fn sensors() -> FlowLine {
     let mut bad = node("log");
     (bad.errors, bad.last_error) = (3, Some("the disk\nis full".into()));
     let (edges, nodes) = (vec![full, latest], vec![node("imu"), node("slow"), bad]);
-    FlowLine { flow: "f-7f3a".into(), name: "sensors".into(), pid: 1, elapsed_ms: 10_000, nodes, edges }
+    FlowLine {
+        flow: "f-7f3a".into(),
+        name: "sensors".into(),
+        pid: 1,
+        elapsed_ms: 10_000,
+        nodes,
+        edges,
+        links: Vec::new(),
+    }
 }
 
 fn context(width: usize, height: usize) -> FrameContext {

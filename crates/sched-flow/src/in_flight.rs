@@ -6,12 +6,19 @@
 //!
 //! # Invariant
 //! A message that a node took is in flight, or it is counted as handled, failed, unwanted or lost. A message that is still in flight when the tasks of the node have ended is lost.
+//! It is never reported as [finished](InFlight::unfinished).
 
+use std::fmt;
 use std::sync::{
     Arc, Mutex, PoisonError,
-    atomic::{AtomicU64, Ordering::Relaxed},
+    atomic::{
+        AtomicBool, AtomicU64,
+        Ordering::{Acquire, Relaxed, Release},
+    },
 };
 use std::time::{Duration, Instant};
+
+use crate::stats::LinkStats;
 
 /// The messages in flight of a node: those that it took and has not finished with. A node that keeps messages, or gives them to a task, counts them here. What is left when the flow is over, and the
 /// tasks of the node have ended, counts as [lost](crate::NodeStats::lost).
@@ -42,10 +49,31 @@ pub struct InFlight(Arc<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     held: AtomicU64,
+    /// What was left when the tasks of the node had ended.
+    abandoned: AtomicU64,
     unwanted: AtomicU64,
     failed: AtomicU64,
     unconnected: AtomicU64,
     waits_for: Mutex<Option<Wait>>,
+    /// The half of an edge between processes that this node is.
+    link: Mutex<Option<LinkStats>>,
+    listeners: Listeners,
+}
+
+/// Listeners for messages that are finished. Most nodes have no listener, and read one flag.
+#[derive(Default)]
+struct Listeners {
+    any: AtomicBool,
+    list: Mutex<Vec<Listener>>,
+}
+
+/// Called when messages may have been finished.
+pub(crate) type Listener = Arc<dyn Fn() + Send + Sync>;
+
+impl fmt::Debug for Listeners {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listeners").finish_non_exhaustive()
+    }
 }
 
 /// What a node waits for outside the graph.
@@ -69,11 +97,13 @@ impl InFlight {
     pub fn remove(&self, messages: usize) {
         // A clone on another thread may not have added them yet. The sum is right when both are done.
         self.0.held.fetch_sub(messages as u64, Relaxed);
+        self.changed();
     }
 
     /// Sets the number, for a node that has all of them itself.
     pub fn set(&self, messages: usize) {
         self.0.held.store(messages as u64, Relaxed);
+        self.changed();
     }
 
     /// How many messages are in flight.
@@ -101,9 +131,47 @@ impl InFlight {
         shown.map(|wait| wait.what.to_string())
     }
 
-    /// Takes all that is left.
+    /// Takes all that is left: it was abandoned.
     pub(crate) fn take(&self) -> u64 {
-        (self.0.held.swap(0, Relaxed) as i64).max(0) as u64
+        // First there, then no longer here: no reader sees them finished in between.
+        let left = self.held();
+        self.0.abandoned.fetch_add(left, Release);
+        self.0.held.store(0, Release);
+        left
+    }
+
+    /// Messages that were taken and are not finished, or never will be.
+    pub(crate) fn unfinished(&self) -> u64 {
+        let held = (self.0.held.load(Acquire) as i64).max(0) as u64;
+        held + self.0.abandoned.load(Acquire)
+    }
+
+    /// Adds a listener for messages that are finished.
+    pub(crate) fn listen(&self, listener: Listener) {
+        self.0.listeners.list.lock().unwrap_or_else(PoisonError::into_inner).push(listener);
+        self.0.listeners.any.store(true, Release);
+    }
+
+    /// Messages may have been finished: calls the listeners.
+    #[inline]
+    pub(crate) fn changed(&self) {
+        if self.0.listeners.any.load(Acquire) {
+            self.notify();
+        }
+    }
+
+    #[cold]
+    fn notify(&self) {
+        self.0.listeners.list.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|listener| listener());
+    }
+
+    /// Sets the counters of an edge between processes, of which this node is one half; see [`NodeStats::link`](crate::NodeStats::link).
+    pub fn set_link(&self, link: LinkStats) {
+        *self.0.link.lock().unwrap_or_else(PoisonError::into_inner) = Some(link);
+    }
+
+    pub(crate) fn link(&self) -> Option<LinkStats> {
+        self.0.link.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(crate) fn count_unwanted(&self, messages: u64) {

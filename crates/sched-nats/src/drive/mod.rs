@@ -1,0 +1,8 @@
+//! The effects: connections, their thread, and the tasks that send and receive.
+//!
+//! Room: driver.
+
+pub(crate) mod connect;
+pub(crate) mod engine;
+pub(crate) mod receive;
+pub(crate) mod send;

@@ -1,0 +1,355 @@
+//! The task that receives: fetches packs, hands them to the node, and acknowledges them when the next node has finished.
+//!
+//! Room: driver. Knows sockets and clocks; what is handed on and acknowledged is decided in `decide/receive.rs`.
+//!
+//! # Invariant
+//! A pack is acknowledged to the broker after the next node has finished with its messages. What is not acknowledged when this process ends is given to the next one, in order.
+//!
+//! # Why it holds
+//! The consumer at the broker is made anew whenever packs may have been lost on their way: at the start, after a lost connection, after a gap. The stream keeps what is not acknowledged, so the new consumer
+//! begins with the oldest of that, at once. An old one would wait 30 s for acknowledgements of a process that is gone, and give later packs meanwhile.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Waker;
+use std::time::Duration;
+
+use async_nats::Event;
+use async_nats::jetstream::consumer::pull::{Config, MessagesErrorKind, Stream as Messages};
+use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy};
+use async_nats::jetstream::message::{AckKind, Acker, Message};
+use futures_util::StreamExt;
+use sched_flow::{InFlight, LinkStats, Receipts};
+use tokio::sync::Notify;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use tokio::sync::oneshot;
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+
+use crate::decide::receive::{Came, Decision, Receiver};
+use crate::drive::connect::{self, Link};
+use crate::edge::Edge;
+use crate::error::NatsError;
+use crate::pack::{self, Item};
+
+/// Its name at the broker.
+const CONSUMER: &str = "bursar";
+/// How long the broker waits for an acknowledgement; what takes longer is reported to it meanwhile.
+const ACK_WAIT: Duration = Duration::from_secs(30);
+const ALIVE: Duration = Duration::from_secs(10);
+/// How often the sender is told how far we are.
+const REPORT: Duration = Duration::from_millis(250);
+/// How long the last acknowledgements may take.
+const LAST: Duration = Duration::from_secs(3);
+/// Packs that the broker sends without being asked again.
+const FETCH: usize = 64;
+/// Signs of life of the broker while there is nothing to fetch.
+const HEARTBEAT: Duration = Duration::from_secs(5);
+const EXPIRES: Duration = Duration::from_secs(30);
+
+/// What a node gets.
+pub(crate) enum Arrived {
+    Pack(Vec<Item>),
+    /// The stream has ended.
+    End,
+}
+
+/// How the task is.
+#[derive(Default)]
+pub(crate) struct State {
+    pub(crate) failure: Option<NatsError>,
+}
+
+/// Asks for the end: all that is finished is acknowledged, then it answers.
+pub(crate) type Stop = oneshot::Sender<Box<dyn FnOnce() + Send>>;
+
+/// The task.
+pub(crate) struct ReceiveTask {
+    pub(crate) edge: Edge,
+    pub(crate) packs: UnboundedSender<Arrived>,
+    /// The node emitted a pack; so many messages in all.
+    pub(crate) emitted: UnboundedReceiver<u64>,
+    pub(crate) receipts: Arc<Receipts>,
+    /// Messages were finished.
+    pub(crate) progress: Arc<Notify>,
+    pub(crate) stop: oneshot::Receiver<Box<dyn FnOnce() + Send>>,
+    pub(crate) state: Arc<Mutex<State>>,
+    pub(crate) in_flight: InFlight,
+    pub(crate) waker: Waker,
+}
+
+/// What is known while it runs.
+struct Receiving {
+    task: ReceiveTask,
+    window: Receiver,
+    /// How to acknowledge each pack of the window.
+    ackers: VecDeque<Acker>,
+    /// Packs of the stream up to this one were given to an earlier process.
+    given: Option<u64>,
+    ended: bool,
+    stats: LinkStats,
+    /// The connection was lost and is not made again.
+    is_cut: bool,
+    /// What the sender was told last.
+    reported: Option<(u64, u64, u64)>,
+    /// What to call when the end that was asked for is reached.
+    answer: Option<Box<dyn FnOnce() + Send>>,
+}
+
+impl ReceiveTask {
+    pub(crate) async fn run(self) {
+        let (messages, bytes) = self.edge.credit();
+        let stats = LinkStats { address: self.edge.address().to_string(), ..LinkStats::default() };
+        self.in_flight.set_link(stats.clone());
+        let mut receiving = Receiving {
+            task: self,
+            window: Receiver::new(messages, bytes),
+            ackers: VecDeque::new(),
+            given: None,
+            ended: false,
+            stats,
+            is_cut: false,
+            reported: None,
+            answer: None,
+        };
+        let outcome = receiving.run().await;
+        let task = &receiving.task;
+        task.state.lock().unwrap_or_else(PoisonError::into_inner).failure = outcome.err();
+        task.in_flight.waits_for(None);
+        task.waker.wake_by_ref();
+        if let Some(answer) = receiving.answer.take() {
+            answer();
+        }
+    }
+}
+
+impl Receiving {
+    async fn run(&mut self) -> Result<(), NatsError> {
+        let Some(mut link) = self.connect().await? else { return Ok(()) };
+        let mut report = interval(REPORT);
+        report.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut alive = interval(ALIVE);
+        alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        'open: for attempt in 0.. {
+            let mut messages = match self.open(&link).await {
+                Ok(messages) => messages,
+                Err(why) => {
+                    self.away(Some(why));
+                    if self.pause(connect::backoff(attempt)).await {
+                        self.finish(&link).await;
+                        return Ok(());
+                    }
+                    continue 'open;
+                }
+            };
+            self.away(None);
+            loop {
+                self.acknowledge().await;
+                tokio::select! {
+                    biased;
+                    asked = &mut self.task.stop => {
+                        self.answer = asked.ok();
+                        self.finish(&link).await;
+                        return Ok(());
+                    }
+                    Some(event) = link.events.recv() => if self.connection(event) { continue 'open },
+                    () = self.task.progress.notified() => {}
+                    Some(total) = self.task.emitted.recv() => {
+                        self.window.emitted(total);
+                        while let Ok(total) = self.task.emitted.try_recv() {
+                            self.window.emitted(total);
+                        }
+                    }
+                    came = messages.next(), if !self.ended && self.window.has_credit() => match came {
+                        Some(Ok(message)) => if self.came(message).await { continue 'open },
+                        Some(Err(error)) if error.kind() == MessagesErrorKind::ConsumerDeleted => {
+                            return Err(NatsError::AnotherReceiver { address: self.task.edge.address().to_string() });
+                        }
+                        Some(Err(_)) | None => continue 'open,
+                    },
+                    _ = alive.tick() => {
+                        self.reported = None; // a report may have been lost
+                        self.report_alive().await;
+                    }
+                    _ = report.tick() => self.report(&link).await,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits, or until the end is asked for: then true.
+    async fn pause(&mut self, time: Duration) -> bool {
+        tokio::select! {
+            asked = &mut self.task.stop => {
+                self.answer = asked.ok();
+                true
+            }
+            () = sleep(time) => false,
+        }
+    }
+
+    /// Connects, as long as it takes. None if the end is asked for meanwhile.
+    async fn connect(&mut self) -> Result<Option<Link>, NatsError> {
+        for attempt in 0.. {
+            match connect::connect(&self.task.edge).await {
+                Ok(link) => return Ok(Some(link)),
+                Err(NatsError::Unreachable { why, .. }) => self.away(Some(why)),
+                Err(error) => return Err(error),
+            }
+            if self.pause(connect::backoff(attempt)).await {
+                return Ok(None);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Makes the consumer anew, and begins to fetch.
+    async fn open(&mut self, link: &Link) -> Result<Messages, String> {
+        let stream = connect::stream(link, &self.task.edge).await.map_err(|error| error.to_string())?;
+        if let Ok(old) = stream.consumer_info(CONSUMER).await {
+            // Only what was given before this process began came twice to the flow.
+            self.given.get_or_insert(old.delivered.stream_sequence);
+            let _ = stream.delete_consumer(CONSUMER).await;
+        }
+        self.given.get_or_insert(0);
+        let config = Config {
+            durable_name: Some(CONSUMER.to_owned()),
+            deliver_policy: DeliverPolicy::All,
+            ack_policy: AckPolicy::Explicit,
+            ack_wait: ACK_WAIT,
+            // The credit limits what is taken; see `has_credit`.
+            max_ack_pending: -1,
+            ..Config::default()
+        };
+        let consumer = stream.create_consumer(config).await.map_err(|error| connect::innermost(&error))?;
+        let fetch = consumer.stream().max_messages_per_batch(FETCH).heartbeat(HEARTBEAT).expires(EXPIRES);
+        fetch.messages().await.map_err(|error| connect::innermost(&error))
+    }
+
+    /// A pack came. True if the broker must be asked again.
+    async fn came(&mut self, message: Message) -> bool {
+        let stream_sequence = message.info().map_or(u64::MAX, |info| info.stream_sequence);
+        let (message, acker) = message.split();
+        let Some((head, mut items)) = pack::read(&message.payload) else {
+            // Not of a flow: it would come for ever.
+            let _ = acker.ack_with(AckKind::Term).await;
+            self.away(Some("a message on the subject was not of a flow; it was removed".to_owned()));
+            return false;
+        };
+        let pack = Came {
+            session: head.session,
+            first: head.first,
+            messages: u64::from(head.count),
+            bytes: message.payload.len() as u64,
+            given_before: self.given.is_some_and(|given| stream_sequence <= given),
+        };
+        match self.window.came(pack) {
+            Decision::HandOn { skip } => {
+                items.drain(..skip as usize);
+                self.ackers.push_back(acker);
+                // To an ended node it is of no use; then it stays with the broker.
+                let _ = self.task.packs.send(if head.ends { Arrived::End } else { Arrived::Pack(items) });
+                self.ended |= head.ends;
+                self.task.waker.wake_by_ref();
+            }
+            Decision::Acknowledge => drop(acker.ack().await),
+            Decision::Held { at } => self.ackers[at] = acker,
+            Decision::AskAgain => return true,
+        }
+        false
+    }
+
+    /// Acknowledges what is finished.
+    async fn acknowledge(&mut self) {
+        let (handled, finished) = (self.task.receipts.handled(), self.task.receipts.finished());
+        let packs = self.window.progressed(handled, finished);
+        for acker in self.ackers.drain(..packs) {
+            // Without a connection it comes again, and is acknowledged then.
+            let _ = acker.ack().await;
+        }
+        self.count();
+    }
+
+    fn count(&mut self) {
+        let counts = self.window.counts();
+        let stats = LinkStats {
+            received: counts.received,
+            delivered: self.task.receipts.finished().min(counts.received),
+            redelivered: counts.redelivered,
+            duplicates: counts.duplicates,
+            missing: counts.missing,
+            ..self.stats.clone()
+        };
+        if stats != self.stats {
+            self.stats = stats;
+            self.task.in_flight.set_link(self.stats.clone());
+        }
+    }
+
+    /// Tells the sender how far we are. Only for its statistics: it may be lost.
+    async fn report(&mut self, link: &Link) {
+        let position = self.window.position();
+        if let Some((session, received, delivered)) = position
+            && self.reported != position
+        {
+            let text = format!("{session:016x} {received} {delivered}");
+            let _ = link.client.publish(connect::reports(&self.task.edge), text.into()).await;
+            self.reported = position;
+        }
+    }
+
+    /// The next node takes its time: the broker shall not give these packs again meanwhile.
+    async fn report_alive(&mut self) {
+        for acker in &self.ackers {
+            let _ = acker.ack_with(AckKind::Progress).await;
+        }
+    }
+
+    /// The end was asked for: acknowledges what is finished, and waits until the broker knows.
+    async fn finish(&mut self, link: &Link) {
+        while let Ok(total) = self.task.emitted.try_recv() {
+            self.window.emitted(total);
+        }
+        let (handled, finished) = (self.task.receipts.handled(), self.task.receipts.finished());
+        let packs = self.window.progressed(handled, finished);
+        let mut done: Vec<Acker> = self.ackers.drain(..packs).collect();
+        let last = done.pop();
+        for acker in &done {
+            let _ = acker.ack().await;
+        }
+        if let Some(last) = last {
+            // An answer to the last one says that all before it arrived.
+            let _ = timeout(LAST, last.double_ack()).await;
+        }
+        self.report(link).await;
+        let _ = timeout(LAST, link.client.flush()).await;
+        self.count();
+    }
+
+    /// True if packs may have been lost on their way.
+    fn connection(&mut self, event: Event) -> bool {
+        match event {
+            Event::Connected if std::mem::take(&mut self.is_cut) => {
+                self.away(None);
+                return true;
+            }
+            Event::Disconnected => {
+                self.is_cut = true;
+                self.stats.outages += 1;
+                self.away(Some("the connection was lost".to_owned()));
+            }
+            Event::ClientError(error) if self.stats.away.is_some() => self.away(Some(error.to_string())),
+            Event::ServerError(error) => self.away(Some(error.to_string())),
+            _ => {}
+        }
+        false
+    }
+
+    /// Notes why the broker cannot be used, or that it can.
+    fn away(&mut self, why: Option<String>) {
+        let broker = self.task.edge.address().broker();
+        self.task.in_flight.waits_for(why.as_ref().map(|why| format!("the broker {broker}: {why}")));
+        self.stats.away = why;
+        self.task.in_flight.set_link(self.stats.clone());
+    }
+}

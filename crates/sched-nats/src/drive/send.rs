@@ -1,0 +1,385 @@
+//! The task that sends: takes messages of a node, packs them, and sees to it that the broker has them.
+//!
+//! Room: driver. Knows sockets and clocks; what is sent when is decided in `decide/send.rs`.
+//!
+//! # Invariant
+//! A message that the node handed over leaves its window when the broker has acknowledged it, and then only. Whenever one leaves, the node is woken *after*: so a node that found no room is asked again.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Waker;
+use std::time::Duration;
+
+use async_nats::header::{NATS_EXPECTED_LAST_MESSAGE_ID, NATS_MESSAGE_ID};
+use async_nats::jetstream::ErrorCode;
+use async_nats::jetstream::publish::PublishAck;
+use async_nats::jetstream::response::Response;
+use async_nats::{Event, HeaderMap, StatusCode, Subscriber};
+use futures_util::StreamExt;
+use sched_flow::{FarEnd, InFlight, LinkStats};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::decide::send::{Pack, Refused, Sender};
+use crate::drive::connect::{self, Link};
+use crate::edge::Edge;
+use crate::error::NatsError;
+use crate::pack::{self, Head, Item};
+
+/// Messages in a pack, at most.
+const PACK_MESSAGES: usize = 512;
+/// A pack takes no further message when it has so many bytes.
+const PACK_BYTES: usize = 64 << 10;
+/// How often it is looked whether the node is gone, with packs in the window and without any.
+const LOOK: Duration = Duration::from_secs(1);
+const IDLE: Duration = Duration::from_secs(3600);
+/// Refusals because of another sender until it is one: a process that was killed may have left some packs on their way.
+const FOREIGN: u32 = 3;
+
+/// What a node hands over.
+pub(crate) enum Work {
+    Item(Item),
+    /// The stream ends.
+    End,
+}
+
+/// What node and task share.
+pub(crate) struct Shared {
+    /// Bytes in the window.
+    pub(crate) bytes: AtomicU64,
+    /// The largest message that the broker takes; 0 before there was a connection.
+    pub(crate) largest: AtomicU64,
+    /// There is a connection.
+    pub(crate) connected: AtomicBool,
+    pub(crate) state: Mutex<State>,
+}
+
+/// How the task is.
+#[derive(Default)]
+pub(crate) struct State {
+    /// Why it has ended, if it failed.
+    pub(crate) failure: Option<NatsError>,
+    /// Everything is with the broker, also the end.
+    pub(crate) is_over: bool,
+}
+
+impl Shared {
+    pub(crate) fn new() -> Self {
+        Self {
+            bytes: AtomicU64::new(0),
+            largest: AtomicU64::new(0),
+            connected: AtomicBool::new(false),
+            state: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The task.
+pub(crate) struct SendTask {
+    pub(crate) edge: Edge,
+    pub(crate) session: u64,
+    pub(crate) work: UnboundedReceiver<Work>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) in_flight: InFlight,
+    pub(crate) waker: Waker,
+}
+
+/// What is known while it runs.
+struct Sending {
+    task: SendTask,
+    window: Sender,
+    /// The bytes of the packs in the window.
+    packs: VecDeque<bytes::Bytes>,
+    /// Messages that joined the window.
+    queued: u64,
+    ended: bool,
+    stats: LinkStats,
+    foreign: u32,
+    begun: Instant,
+}
+
+impl SendTask {
+    /// Runs until everything is sent, or the node is gone.
+    pub(crate) async fn run(self) {
+        let stats = LinkStats { address: self.edge.address().to_string(), sends: true, ..LinkStats::default() };
+        self.in_flight.set_link(stats.clone());
+        let mut sending = Sending {
+            task: self,
+            window: Sender::new(),
+            packs: VecDeque::new(),
+            queued: 0,
+            ended: false,
+            stats,
+            foreign: 0,
+            begun: Instant::now(),
+        };
+        let outcome = sending.run().await;
+        let task = &sending.task;
+        {
+            let mut state = task.shared.state();
+            state.is_over = true;
+            state.failure = outcome.err();
+        }
+        task.in_flight.waits_for(None);
+        task.waker.wake_by_ref();
+    }
+}
+
+impl Sending {
+    async fn run(&mut self) -> Result<(), NatsError> {
+        let Some(mut link) = self.connect().await? else { return Ok(()) };
+        let inbox = link.client.new_inbox();
+        let mut answers = self.subscribe(&link, format!("{inbox}.*")).await?;
+        let mut reports = self.subscribe(&link, connect::reports(&self.task.edge)).await?;
+        let mut incoming = Vec::new();
+        loop {
+            let now = self.begun.elapsed();
+            if self.window.tick(now) {
+                self.away(Some("the broker does not acknowledge".to_owned()));
+            }
+            while let Some(send) = self.window.next(now) {
+                self.publish(&link, &inbox, send).await;
+            }
+            if self.ended && self.window.is_empty() {
+                return Ok(());
+            }
+            // With a full window the work is not looked at, and so not whether the node is gone.
+            let look = if self.window.is_empty() { IDLE } else { LOOK };
+            let due = self.begun + self.window.due().map_or(now + look, |due| due.min(now + look));
+            if self.task.work.is_closed() && !self.window.is_empty() {
+                return Ok(()); // the node is gone
+            }
+            tokio::select! {
+                biased;
+                Some(event) = link.events.recv() => self.connection(event),
+                Some(answer) = answers.next() => {
+                    self.answer(&link, answer).await?;
+                    // What came with it needs no further turn.
+                    while let Some(Some(answer)) = futures_util::FutureExt::now_or_never(answers.next()) {
+                        self.answer(&link, answer).await?;
+                    }
+                }
+                taken = self.task.work.recv_many(&mut incoming, PACK_MESSAGES), if !self.ended && self.window.has_room() => {
+                    if taken == 0 {
+                        return Ok(()); // the node is gone
+                    }
+                    self.pack(&mut incoming);
+                }
+                Some(report) = reports.next() => self.reported(&report.payload),
+                () = sleep_until(due) => {}
+            }
+        }
+    }
+
+    /// Connects, as long as it takes. None if the node goes meanwhile.
+    async fn connect(&mut self) -> Result<Option<Link>, NatsError> {
+        for attempt in 0.. {
+            let made = async {
+                let link = connect::connect(&self.task.edge).await?;
+                connect::stream(&link, &self.task.edge).await?;
+                Ok(link)
+            };
+            match made.await {
+                Ok(link) => {
+                    let largest = link.client.max_payload().saturating_sub(pack::HEAD + pack::EACH) as u64;
+                    self.task.shared.largest.store(largest, SeqCst);
+                    self.away(None);
+                    self.connected(true);
+                    return Ok(Some(link));
+                }
+                Err(NatsError::Unreachable { why, .. }) => self.away(Some(why)),
+                Err(error) => return Err(error),
+            }
+            sleep(connect::backoff(attempt)).await;
+            if self.task.work.is_closed() {
+                return Ok(None);
+            }
+        }
+        Ok(None)
+    }
+
+    async fn subscribe(&self, link: &Link, subject: String) -> Result<Subscriber, NatsError> {
+        link.client.subscribe(subject).await.map_err(|error| NatsError::Unreachable {
+            broker: self.task.edge.address().broker(),
+            why: connect::innermost(&error),
+        })
+    }
+
+    /// Makes packs of what the node handed over.
+    fn pack(&mut self, incoming: &mut Vec<Work>) {
+        let mut items = Vec::with_capacity(incoming.len());
+        let mut size = 0;
+        for work in incoming.drain(..) {
+            match work {
+                Work::Item(item) => {
+                    let largest = self.task.shared.largest.load(SeqCst) as usize;
+                    if !items.is_empty() && size + item.size() > PACK_BYTES.min(largest) {
+                        self.push(&items, size, false);
+                        items.clear();
+                        size = 0;
+                    }
+                    size += item.size();
+                    items.push(item);
+                }
+                Work::End => self.ended = true,
+            }
+        }
+        if !items.is_empty() {
+            self.push(&items, size, false);
+        }
+        if self.ended {
+            self.push(&[], 0, true);
+        }
+    }
+
+    fn push(&mut self, items: &[Item], size: usize, ends: bool) {
+        let first = self.queued + 1;
+        let head = Head { session: self.task.session, first, count: items.len() as u32, ends };
+        self.queued += items.len() as u64;
+        self.packs.push_back(pack::write(head, items).into());
+        self.window.push(Pack { first, messages: items.len() as u64, bytes: size as u64 });
+    }
+
+    async fn publish(&mut self, link: &Link, inbox: &str, send: crate::decide::send::Send) {
+        let session = self.task.session;
+        let mut headers = HeaderMap::new();
+        headers.insert(NATS_MESSAGE_ID, pack::name(session, send.first));
+        if let Some(after) = send.after {
+            headers.insert(NATS_EXPECTED_LAST_MESSAGE_ID, pack::name(session, after));
+        }
+        if send.again {
+            self.stats.resent += send.messages;
+        }
+        let reply = format!("{inbox}.{}-{}", self.window.attempt(), send.first);
+        let subject = self.task.edge.address().subject().to_owned();
+        let payload = self.packs[send.at].clone();
+        if let Err(error) = link.client.publish_with_reply_and_headers(subject, reply, headers, payload).await {
+            self.refused(self.window.attempt(), Refused::Again, &connect::innermost(&error));
+        }
+    }
+
+    /// The broker answered for a pack.
+    async fn answer(&mut self, link: &Link, answer: async_nats::Message) -> Result<(), NatsError> {
+        let about = answer.subject.rsplit_once('.').and_then(|(_, about)| about.split_once('-'));
+        let Some((Ok(attempt), Ok(first))) = about.map(|(attempt, first)| (attempt.parse(), first.parse())) else {
+            return Ok(());
+        };
+        if answer.status == Some(StatusCode::NO_RESPONDERS) {
+            // It is starting, or the stream was removed.
+            if self.refused(attempt, Refused::Again, "JetStream does not answer")
+                && let Err(error) = connect::stream(link, &self.task.edge).await
+            {
+                self.away(Some(error.to_string()));
+            }
+            return Ok(());
+        }
+        match serde_json::from_slice::<Response<PublishAck>>(&answer.payload) {
+            Ok(Response::Ok(_)) => {
+                self.acked(first);
+                Ok(())
+            }
+            Ok(Response::Err { error }) if error.error_code() == ErrorCode::STREAM_WRONG_LAST_MESSAGE_ID => {
+                let text = error.to_string();
+                let by = text.split([' ', ',', ')']).filter_map(pack::session_of).next_back();
+                let is_new = self.refused(attempt, Refused::Again, "");
+                if is_new && by.is_some_and(|session| session != self.task.session) {
+                    self.foreign += 1;
+                    if self.foreign >= FOREIGN {
+                        return Err(NatsError::AnotherSender { address: self.task.edge.address().to_string() });
+                    }
+                }
+                Ok(())
+            }
+            // The limits of the stream: the receiver makes room.
+            Ok(Response::Err { error }) if error.error_code() == ErrorCode::STREAM_STORE_FAILED => {
+                let why = format!("the stream is full, and its receiver slow or away ({error})");
+                self.refused(attempt, Refused::Full, &why);
+                Ok(())
+            }
+            Ok(Response::Err { error }) => {
+                self.refused(attempt, Refused::Again, &error.to_string());
+                Ok(())
+            }
+            Err(error) => {
+                self.refused(attempt, Refused::Again, &format!("its answer cannot be read: {error}"));
+                Ok(())
+            }
+        }
+    }
+
+    /// The receiver says how far it is.
+    fn reported(&mut self, text: &[u8]) {
+        let mut words = std::str::from_utf8(text).unwrap_or_default().split(' ');
+        let session = words.next().and_then(|word| u64::from_str_radix(word, 16).ok());
+        let mut number = || words.next().and_then(|word| word.parse().ok());
+        if session == Some(self.task.session)
+            && let (Some(received), Some(delivered)) = (number(), number())
+        {
+            self.stats.far = Some(FarEnd { received, delivered });
+            self.task.in_flight.set_link(self.stats.clone());
+        }
+    }
+
+    fn acked(&mut self, first: u64) {
+        let (messages, bytes, packs) = self.window.acked(first, self.begun.elapsed());
+        if packs == 0 {
+            return;
+        }
+        self.packs.drain(..packs);
+        self.stats.stored += messages;
+        if self.stats.away.is_some() {
+            self.away(None);
+        }
+        let task = &self.task;
+        task.in_flight.set_link(self.stats.clone());
+        task.shared.bytes.fetch_sub(bytes, SeqCst);
+        task.in_flight.remove(messages as usize);
+        task.waker.wake_by_ref();
+    }
+
+    fn refused(&mut self, attempt: u64, why: Refused, text: &str) -> bool {
+        let is_new = self.window.refused(attempt, why, self.begun.elapsed());
+        if is_new && !text.is_empty() {
+            self.away(Some(text.to_owned()));
+        }
+        is_new
+    }
+
+    fn connection(&mut self, event: Event) {
+        match event {
+            Event::Connected => {
+                self.window.connected(self.begun.elapsed());
+                self.connected(true);
+                self.away(None);
+            }
+            Event::Disconnected => {
+                self.window.disconnected();
+                self.connected(false);
+                self.stats.outages += 1;
+                self.away(Some("the connection was lost".to_owned()));
+            }
+            Event::ClientError(error) if self.stats.away.is_some() => self.away(Some(error.to_string())),
+            Event::ServerError(error) => self.away(Some(error.to_string())),
+            _ => {}
+        }
+    }
+
+    /// Without a connection the node takes nothing: so the edge before it fills, and its policy decides.
+    fn connected(&self, is: bool) {
+        self.task.shared.connected.store(is, SeqCst);
+        self.task.waker.wake_by_ref();
+    }
+
+    /// Notes why the broker cannot be used, or that it can.
+    fn away(&mut self, why: Option<String>) {
+        let broker = self.task.edge.address().broker();
+        self.task.in_flight.waits_for(why.as_ref().map(|why| format!("the broker {broker}: {why}")));
+        self.stats.away = why;
+        self.task.in_flight.set_link(self.stats.clone());
+    }
+}

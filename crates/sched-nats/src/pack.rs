@@ -1,0 +1,148 @@
+//! A pack: the messages of a flow that travel as one message of NATS.
+//!
+//! Room: values.
+//!
+//! # Format
+//! `BRF1`, then in little endian: session (8 bytes), number of the first message (8), count (4), flags (1; bit 0: the stream ends after it). Then each message: kind (1), trace (8), length (4), bytes.
+//!
+//! # Invariant
+//! Any bytes are read, or refused: no panic, and no memory beyond theirs.
+
+use sched_flow::{Header, Kind, TraceId};
+
+const MAGIC: &[u8; 4] = b"BRF1";
+pub(crate) const HEAD: usize = 25;
+/// What a message takes besides its own bytes.
+pub(crate) const EACH: usize = 13;
+
+/// A message as it travels.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Item {
+    pub(crate) kind: Kind,
+    pub(crate) trace: TraceId,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Item {
+    pub(crate) fn new(header: Header, bytes: Vec<u8>) -> Self {
+        Self { kind: header.kind, trace: header.trace, bytes }
+    }
+
+    /// Its bytes in a pack.
+    pub(crate) fn size(&self) -> usize {
+        EACH + self.bytes.len()
+    }
+}
+
+/// What a pack is, without its messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub(crate) session: u64,
+    pub(crate) first: u64,
+    pub(crate) count: u32,
+    pub(crate) ends: bool,
+}
+
+/// The bytes of a pack.
+pub(crate) fn write(head: Head, items: &[Item]) -> Vec<u8> {
+    debug_assert_eq!(head.count as usize, items.len());
+    let mut bytes = Vec::with_capacity(HEAD + items.iter().map(Item::size).sum::<usize>());
+    bytes.extend_from_slice(MAGIC);
+    bytes.extend_from_slice(&head.session.to_le_bytes());
+    bytes.extend_from_slice(&head.first.to_le_bytes());
+    bytes.extend_from_slice(&head.count.to_le_bytes());
+    bytes.push(u8::from(head.ends));
+    for item in items {
+        bytes.push(match item.kind {
+            Kind::Control => 1,
+            Kind::Error => 2,
+            _ => 0,
+        });
+        bytes.extend_from_slice(&item.trace.0.to_le_bytes());
+        // A message is smaller than what the broker takes, which is far below 4 GiB.
+        bytes.extend_from_slice(&u32::try_from(item.bytes.len()).unwrap_or(u32::MAX).to_le_bytes());
+        bytes.extend_from_slice(&item.bytes);
+    }
+    bytes
+}
+
+/// Reads a pack. None if these are not the bytes of one.
+pub(crate) fn read(bytes: &[u8]) -> Option<(Head, Vec<Item>)> {
+    let mut rest = bytes.strip_prefix(MAGIC)?;
+    let head = Head {
+        session: u64::from_le_bytes(take(&mut rest)?),
+        first: u64::from_le_bytes(take(&mut rest)?),
+        count: u32::from_le_bytes(take(&mut rest)?),
+        ends: take::<1>(&mut rest)? == [1],
+    };
+    head.first.checked_add(u64::from(head.count))?;
+    // A count may lie; the bytes do not.
+    let mut items = Vec::with_capacity((head.count as usize).min(rest.len() / EACH));
+    for _ in 0..head.count {
+        let kind = match take::<1>(&mut rest)? {
+            [0] => Kind::Data,
+            [1] => Kind::Control,
+            [2] => Kind::Error,
+            _ => return None,
+        };
+        let trace = TraceId(u64::from_le_bytes(take(&mut rest)?));
+        let length = u32::from_le_bytes(take(&mut rest)?) as usize;
+        let (bytes, after) = rest.split_at_checked(length)?;
+        rest = after;
+        items.push(Item { kind, trace, bytes: bytes.to_vec() });
+    }
+    rest.is_empty().then_some((head, items))
+}
+
+fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    let (taken, after) = rest.split_first_chunk::<N>()?;
+    *rest = after;
+    Some(*taken)
+}
+
+/// The name of a pack, by which the broker knows duplicates (`Nats-Msg-Id`).
+pub(crate) fn name(session: u64, first: u64) -> String {
+    format!("{session:016x}.{first}")
+}
+
+/// The session in a name of a pack.
+pub(crate) fn session_of(name: &str) -> Option<u64> {
+    u64::from_str_radix(name.split_once('.')?.0, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_pack_is_read_as_it_was_written(
+            session: u64, first in 0..u64::MAX / 2, ends: bool,
+            payloads in proptest::collection::vec((0..3_u8, any::<u64>(), proptest::collection::vec(any::<u8>(), 0..40)), 0..20)
+        ) {
+            let kind = |kind| [Kind::Data, Kind::Control, Kind::Error][usize::from(kind)];
+            let items: Vec<Item> = payloads.into_iter().map(|(k, trace, bytes)| Item { kind: kind(k), trace: TraceId(trace), bytes }).collect();
+            let head = Head { session, first, count: items.len() as u32, ends };
+            let bytes = write(head, &items);
+            prop_assert_eq!(bytes.len(), HEAD + items.iter().map(Item::size).sum::<usize>());
+            prop_assert_eq!(read(&bytes), Some((head, items)));
+            for cut in 0..bytes.len() {
+                prop_assert_eq!(read(&bytes[..cut]), None);
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = read(&bytes);
+            let _ = read(&[&MAGIC[..], &bytes].concat());
+        }
+    }
+
+    #[test]
+    fn a_name_tells_its_session() {
+        assert_eq!(session_of(&name(0xfeed, 7)), Some(0xfeed));
+        assert_eq!(session_of("foreign"), None);
+    }
+}

@@ -1,0 +1,5 @@
+//! Edges over a real broker. Without `nats-server` each test says that it was not run.
+
+mod edges;
+mod refusals;
+mod speed;

@@ -1,0 +1,69 @@
+//! Both halves of an edge over a broker. Messages travel as JSON.
+//!
+//! Room: interface.
+//!
+//! Without the feature `nats` no plan has such an edge.
+
+use bursar::flow::NodeSpec;
+
+use super::Hooks;
+use crate::over::Over;
+
+#[cfg(feature = "nats")]
+mod with {
+    use bursar::flow::NodeSpec;
+    use bursar::flow::nats::{self, Edge, NatsError};
+    use serde_json::Value;
+
+    use super::{Hooks, Over};
+    use crate::action::Action;
+    use crate::build::json;
+    use crate::plan::Plan;
+
+    fn edge(over: &Over, hooks: &Hooks) -> Edge {
+        Edge::new(over.clone()).login(hooks.login.clone())
+    }
+
+    pub(super) fn publish(over: &Over, credit: Option<u64>, hooks: &Hooks) -> NodeSpec {
+        let edge = match credit {
+            Some(messages) => edge(over, hooks).window(messages, 8 << 20),
+            None => edge(over, hooks),
+        };
+        nats::publish(edge, |message: &Value| message.to_string().into_bytes())
+    }
+
+    pub(super) fn subscribe(over: &Over, hooks: &Hooks) -> NodeSpec {
+        nats::subscribe(edge(over, hooks), |bytes| Ok(json::read(std::str::from_utf8(bytes)?)?))
+    }
+
+    /// Connects once to the broker of every edge of the plan, so that what is wrong there is known before anything runs.
+    ///
+    /// # Errors
+    /// The first that cannot be used.
+    pub fn check(plan: &Plan, hooks: &Hooks) -> Result<(), NatsError> {
+        let plan = plan.apart();
+        for node in &plan.nodes {
+            if let Action::Publish { over, .. } | Action::Subscribe(over) = &node.action {
+                edge(over, hooks).check()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(feature = "nats")]
+pub use with::check;
+
+pub(super) fn publish(over: &Over, credit: Option<u64>, hooks: &Hooks) -> NodeSpec {
+    #[cfg(feature = "nats")]
+    return with::publish(over, credit, hooks);
+    #[cfg(not(feature = "nats"))]
+    match (*over, credit, hooks) {}
+}
+
+pub(super) fn subscribe(over: &Over, hooks: &Hooks) -> NodeSpec {
+    #[cfg(feature = "nats")]
+    return with::subscribe(over, hooks);
+    #[cfg(not(feature = "nats"))]
+    match (*over, hooks) {}
+}
