@@ -53,8 +53,26 @@ fn wait_until_idle(conf: &str) -> Result<(), String> {
     }
 }
 
-/// Ends all daemons of the cluster in `folder`, the controller first: it saves its state.
+/// Ends all jobs, which would outlive the nodes, if the controller still answers.
+fn end_jobs(folder: &Path) {
+    let is_up = fs::read_to_string(folder.join("run/slurmctld.pid"))
+        .is_ok_and(|pid| pid.trim().parse().is_ok_and(|pid| belongs_to(pid, folder)));
+    let call = |program: &str, args: &[&str]| {
+        tools::output(Command::new(program).args(args).env("SLURM_CONF", folder.join("slurm.conf")))
+    };
+    let began = Instant::now();
+    while is_up && began.elapsed() < LONG / 3 {
+        match call("squeue", &["-h"]) {
+            Ok(rows) if !rows.is_empty() => drop(call("scancel", &["--me"])),
+            _ => return,
+        }
+        sleep(Duration::from_millis(200));
+    }
+}
+
+/// Ends all jobs and daemons of the cluster in `folder`, the controller before its nodes: it saves its state.
 pub(super) fn stop(folder: &Path) -> Result<(), String> {
+    end_jobs(folder);
     let nodes = NODES.iter().map(|node| format!("slurmd.{node}.pid"));
     let names =
         std::iter::once("slurmctld.pid".to_owned()).chain(nodes).chain(["nats.pid".into(), "munged.pid".into()]);

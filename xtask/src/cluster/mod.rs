@@ -7,10 +7,11 @@
 //! Every daemon gets its files, its socket and its port from a configuration in that folder, and writes its process id there. Before a process is ended, its
 //! command line must name the folder: a number in an old file may belong to another process by now.
 //!
-//! - `config.rs`: the files of the cluster; `daemons.rs`: how they start and end.
+//! - `config.rs`: the files of the cluster; `daemons.rs`: how they start and end; `lane.rs`: the tests on it.
 
 mod config;
 mod daemons;
+pub(crate) mod lane;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

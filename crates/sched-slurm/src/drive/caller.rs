@@ -97,8 +97,13 @@ impl Shared {
     /// Notes whether Slurm answers. `false`: it did not.
     fn answered<T>(&self, result: &Result<T, CallError>) -> bool {
         let mut table = self.table();
-        if let Err(CallError::Unanswered(why)) = result {
-            table.trouble = Some(why.clone());
+        let trouble = match result {
+            Err(CallError::Unanswered(why)) => Some(format!("Slurm does not answer: {why}")),
+            Err(CallError::Full(why)) => Some(format!("Slurm takes no more jobs now: {why}")),
+            _ => None,
+        };
+        if trouble.is_some() {
+            table.trouble = trouble;
             table.back_off = (table.back_off * 2).clamp(BACK_OFF_MIN, BACK_OFF_MAX);
             table.back_off_until = Some(Instant::now() + table.back_off);
             table.poll_soon();
@@ -128,6 +133,10 @@ impl Shared {
         let result = self.cluster.submit(&submission);
         self.answered(&result);
         let mut table = self.table();
+        if matches!(result, Err(CallError::Full(_))) {
+            table.calls.push_back(Call::Submit(attempt_id)); // when others have ended there is room
+            return;
+        }
         let Some(attempt) = table.attempts.get_mut(&attempt_id) else { return };
         attempt.was_called = true;
         attempt.misses = 0;
@@ -140,7 +149,7 @@ impl Shared {
                 }
             }
             Err(CallError::Unanswered(_)) => {} // the next answer about the queue lists it, or it is submitted again
-            Err(CallError::Refused(why)) => {
+            Err(CallError::Refused(why) | CallError::Full(why)) => {
                 drop(table);
                 let why = format!("Slurm refuses it: {why}");
                 self.give_up(attempt_id, Outcome::Failed(Cause::Permanent(why)));

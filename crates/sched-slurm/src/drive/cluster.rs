@@ -14,6 +14,8 @@ use crate::rows::{Fate, Row};
 pub enum CallError {
     /// Slurm has answered: no.
     Refused(String),
+    /// Slurm has answered: not now. The queue is full, or this user has as many jobs in it as are allowed.
+    Full(String),
     /// It is not known whether Slurm did it: it did not answer, or not in time.
     Unanswered(String),
 }
@@ -21,7 +23,7 @@ pub enum CallError {
 impl fmt::Display for CallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused(why) | Self::Unanswered(why) => f.write_str(why),
+            Self::Refused(why) | Self::Full(why) | Self::Unanswered(why) => f.write_str(why),
         }
     }
 }

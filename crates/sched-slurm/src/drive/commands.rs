@@ -21,16 +21,24 @@ use crate::rows::{COLUMNS, Fate, Row};
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Texts of answers that mean: not now, or not known.
-const UNANSWERED: [&str; 9] = [
+const UNANSWERED: [&str; 8] = [
     "Unable to contact",
     "Socket timed out",
     "Zero Bytes were transmitted",
     "Connection refused",
     "connect failure",
     "Communication connection failure",
-    "temporarily unable",
-    "sleeping and retrying",
     "backup controller",
+    "Slurm controller",
+];
+
+/// Texts of answers that mean: there is no room in the queue.
+const FULL: [&str; 5] = [
+    "temporarily un", // unable, unavailable
+    "sleeping and retrying",
+    "submit limit",
+    "SubmitJobLimit",
+    "MaxSubmit",
 ];
 
 /// The commands of Slurm in `PATH`.
@@ -65,6 +73,8 @@ fn call(program: &str, args: &[String]) -> Result<String, CallError> {
     let why = || last_line(&err, program);
     match status {
         Some(true) => Ok(out),
+        // Also if it was killed while it waited for room.
+        _ if FULL.iter().any(|known| err.contains(known)) => Err(CallError::Full(why())),
         None => Err(unanswered(format!("{program} did not return within {} s: {}", TIMEOUT.as_secs(), why()))),
         Some(false) if UNANSWERED.iter().any(|known| err.contains(known)) => Err(unanswered(why())),
         Some(false) => Err(CallError::Refused(why())),

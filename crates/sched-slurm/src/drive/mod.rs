@@ -197,10 +197,12 @@ impl fmt::Debug for Slurm {
 /// # Errors
 /// If it cannot, or does not answer.
 pub fn check_request(cluster: &dyn Cluster, site: &Site, job: &str, request: &Request) -> Result<(), SlurmError> {
-    cluster.try_out(&request::of_site(site, request, Duration::ZERO)).map_err(|error| match error {
-        CallError::Refused(why) => SlurmError::Refused { job: job.to_owned(), why },
-        CallError::Unanswered(why) => SlurmError::Unreachable { why },
-    })
+    match cluster.try_out(&request::of_site(site, request, Duration::ZERO)) {
+        Err(CallError::Refused(why)) => Err(SlurmError::Refused { job: job.to_owned(), why }),
+        Err(CallError::Unanswered(why)) => Err(SlurmError::Unreachable { why }),
+        // A queue that is full now says nothing about later.
+        Ok(()) | Err(CallError::Full(_)) => Ok(()),
+    }
 }
 
 /// Whether Slurm answers, and has the partition. Settles how video memory is asked for.

@@ -83,7 +83,7 @@ impl Attempt {
             _ => "it is about to be submitted to Slurm".to_owned(),
         };
         if let Some(trouble) = trouble {
-            text += &format!("; Slurm does not answer: {trouble}");
+            text += &format!("; {trouble}");
         }
         text
     }
@@ -110,7 +110,7 @@ pub(super) struct Table {
     /// Until then no call is made: the last was not answered.
     pub(super) back_off_until: Option<Instant>,
     pub(super) back_off: Duration,
-    /// Why the last call was not answered.
+    /// What keeps calls from being made, in words.
     pub(super) trouble: Option<String>,
     pub(super) refused: Option<String>,
     pub(super) has_no_grace: bool,

@@ -72,7 +72,7 @@ pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Fail
     let with_slurm = sched_slurm::left(&marks).map_err(|error| {
         Failure::broken(format!("cannot look for jobs that are with Slurm in {}: {error}", marks.display()))
     })?;
-    let site = slurm::check(&plan)?;
+    let site = slurm::reach(&plan)?;
     let recovered = Keepers::recover(&keepers).map_err(|error| {
         Failure::broken(format!("cannot look for jobs that still run in {}: {error}", keepers.display()))
     })?;

@@ -84,16 +84,9 @@ fn site(plan: &Plan) -> Site {
     }
 }
 
-/// Whether the jobs of a plan can go to Slurm, before anything starts. `None`: none does.
+/// Whether the jobs of a new run can go to Slurm, before anything starts. `None`: none does.
 pub(crate) fn check(plan: &Plan) -> Result<Option<Site>, Failure> {
-    if !is_used(plan) {
-        return Ok(None);
-    }
-    if let Some(command) = Commands::missing() {
-        return Err(failure(SlurmError::Missing { command: command.to_owned() }));
-    }
-    let mut site = site(plan);
-    sched_slurm::check(&Commands, &mut site).map_err(failure)?;
+    let Some(site) = reach(plan)? else { return Ok(None) };
     let mut tried: HashSet<Request> = HashSet::new();
     for job in plan.jobs.iter().filter(|job| plan.is_on_slurm(job)) {
         let mut request = request(plan, job);
@@ -102,6 +95,19 @@ pub(crate) fn check(plan: &Plan) -> Result<Option<Site>, Failure> {
             sched_slurm::check_request(&Commands, &site, &job.name, &request).map_err(failure)?;
         }
     }
+    Ok(Some(site))
+}
+
+/// How jobs go to Slurm, if it can be reached. For a resumed run that is all: what it wants was tried out when it began, and nodes may be away now. `None`: none goes there.
+pub(crate) fn reach(plan: &Plan) -> Result<Option<Site>, Failure> {
+    if !is_used(plan) {
+        return Ok(None);
+    }
+    if let Some(command) = Commands::missing() {
+        return Err(failure(SlurmError::Missing { command: command.to_owned() }));
+    }
+    let mut site = site(plan);
+    sched_slurm::check(&Commands, &mut site).map_err(failure)?;
     Ok(Some(site))
 }
 
