@@ -15,6 +15,10 @@ use crate::state::State;
 
 /// So many answers in a row must not list an attempt before that means anything.
 pub const MISSES_MIN: u32 = 2;
+/// After so many further ones the question is asked again.
+pub const MISSES_AGAIN: u32 = 10;
+/// After so many, a command that began is lost though Slurm does not know the job: it may still run on its node, which Slurm tells to end it when it hears of it.
+pub const MISSES_LOST: u32 = 20;
 
 /// What Slurm says of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,8 +46,10 @@ pub fn after_answer(state: State, id: Option<u64>, seen: Seen<'_>, misses: u32) 
         (State::Ended | State::Revoked, _) => Step::Wait,
         (_, Seen::Row(row)) if id == Some(row.id) && state != State::Wanted => Step::Wait,
         (_, Seen::Row(row)) => Step::Adopt(row.id),
-        (_, Seen::Absent) if misses < MISSES_MIN => Step::Wait,
-        (_, Seen::Absent) => Step::AskFate,
+        (_, Seen::Absent) if misses == MISSES_MIN || (misses > 0 && misses.is_multiple_of(MISSES_AGAIN)) => {
+            Step::AskFate
+        }
+        (_, Seen::Absent) => Step::Wait,
     }
 }
 
@@ -60,12 +66,13 @@ pub enum Verdict {
     Lost(String),
 }
 
-/// What to do with an attempt that is gone from the queue, given what became of its id. `is_ours` says whether the comment of that job has its key.
-pub fn after_fate(state: State, fate: Option<&Fate>, is_ours: bool) -> Verdict {
+/// What to do with an attempt that is gone from the queue, given what became of its id. `is_ours` says whether the comment of that job has its key; `misses` is as for [`after_answer`].
+pub fn after_fate(state: State, fate: Option<&Fate>, is_ours: bool, misses: u32) -> Verdict {
     match (state, fate.filter(|_| is_ours)) {
         (State::Ended | State::Revoked, _) => Verdict::Wait,
         (_, Some(fate)) if !fate.is_over() => Verdict::Wait,
         (State::Began, Some(fate)) => Verdict::Lost(format!("{} while its command ran", fate.words())),
+        (State::Began, None) if misses < MISSES_LOST => Verdict::Wait,
         (State::Began, None) => {
             Verdict::Lost("Slurm does not know it any more, and its script left no mark of its end".to_owned())
         }

@@ -296,19 +296,21 @@ impl Shared {
                     attempt.id = Some(id);
                     attempt.apply(Event::Accepted);
                 }
-                Step::AskFate => missing.push((attempt.attempt_id, attempt.key, attempt.id, attempt.state)),
+                Step::AskFate => {
+                    missing.push((attempt.attempt_id, attempt.key, attempt.id, attempt.state, attempt.misses))
+                }
             }
         }
         table.to_cancel.extend(useless);
         table.polled(is_in_doubt);
         drop(table);
-        for (attempt_id, key, id, state) in missing {
-            self.missing(attempt_id, key, id, state);
+        for (attempt_id, key, id, state, misses) in missing {
+            self.missing(attempt_id, key, id, state, misses);
         }
     }
 
     /// An attempt is not in the queue any more, and there is no mark of its end.
-    fn missing(&self, attempt_id: AttemptId, key: Key, id: Option<u64>, state: State) {
+    fn missing(&self, attempt_id: AttemptId, key: Key, id: Option<u64>, state: State, misses: u32) {
         if self.folder.end(key, true).is_some() {
             return; // the watcher reads it
         }
@@ -323,7 +325,7 @@ impl Shared {
         };
         let is_ours = fate.as_ref().is_some_and(|fate| Key::of_comment(&fate.comment, self.folder.path()) == Some(key));
         let was_cancelled = self.table().attempts.get(&attempt_id).is_some_and(|attempt| attempt.kill_at.is_some());
-        match after_fate(state, fate.as_ref(), is_ours) {
+        match after_fate(state, fate.as_ref(), is_ours, misses) {
             Verdict::Wait => {}
             Verdict::Submit => {
                 let mut table = self.table();

@@ -1,6 +1,6 @@
 //! What follows from what Slurm says, and which moves there are.
 
-use sched_slurm::decide::{MISSES_MIN, Seen, Step, Verdict, after_answer, after_fate};
+use sched_slurm::decide::{MISSES_AGAIN, MISSES_LOST, MISSES_MIN, Seen, Step, Verdict, after_answer, after_fate};
 use sched_slurm::rows::{Fate, Row};
 use sched_slurm::state::{Event, State};
 
@@ -60,37 +60,48 @@ fn one_miss_means_nothing() {
 }
 
 #[test]
+fn a_command_that_slurm_does_not_know_any_more_may_still_run_for_a_while() {
+    assert_eq!(after_fate(State::Began, None, false, MISSES_MIN), Verdict::Wait);
+    let asks = |misses: &u32| after_answer(State::Began, Some(7), Seen::Absent, *misses) == Step::AskFate;
+    assert_eq!((1..=MISSES_LOST).filter(asks).collect::<Vec<_>>(), [MISSES_MIN, MISSES_AGAIN, MISSES_LOST]);
+    assert!(matches!(after_fate(State::Began, None, false, MISSES_LOST), Verdict::Lost(_)));
+}
+
+#[test]
 fn what_slurm_forgot_is_submitted_again_unless_it_began() {
-    assert_eq!(after_fate(State::Submitted, None, false), Verdict::Submit);
-    assert!(matches!(after_fate(State::Began, None, false), Verdict::Lost(_)));
+    assert_eq!(after_fate(State::Submitted, None, false, MISSES_LOST), Verdict::Submit);
+    assert!(matches!(after_fate(State::Began, None, false, MISSES_LOST), Verdict::Lost(_)));
 }
 
 #[test]
 fn an_id_that_was_given_to_another_job_says_nothing_about_ours() {
     for state in ["FAILED", "CANCELLED", "COMPLETED", "RUNNING"] {
-        assert_eq!(after_fate(State::Submitted, Some(&fate(state)), false), Verdict::Submit, "{state}");
-        assert!(matches!(after_fate(State::Began, Some(&fate(state)), false), Verdict::Lost(_)), "{state}");
+        assert_eq!(after_fate(State::Submitted, Some(&fate(state)), false, MISSES_LOST), Verdict::Submit, "{state}");
+        assert!(
+            matches!(after_fate(State::Began, Some(&fate(state)), false, MISSES_LOST), Verdict::Lost(_)),
+            "{state}"
+        );
     }
 }
 
 #[test]
 fn what_was_cancelled_behind_our_back_fails_and_says_so() {
     let words = "was cancelled in Slurm before its command began".to_owned();
-    assert_eq!(after_fate(State::Submitted, Some(&fate("CANCELLED")), true), Verdict::Fail(words));
+    assert_eq!(after_fate(State::Submitted, Some(&fate("CANCELLED")), true, MISSES_LOST), Verdict::Fail(words));
     let words = "was cancelled in Slurm while its command ran".to_owned();
-    assert_eq!(after_fate(State::Began, Some(&fate("CANCELLED")), true), Verdict::Lost(words));
+    assert_eq!(after_fate(State::Began, Some(&fate("CANCELLED")), true, MISSES_LOST), Verdict::Lost(words));
 }
 
 #[test]
 fn a_node_that_fails_before_the_command_is_not_the_jobs_fault() {
-    assert_eq!(after_fate(State::Submitted, Some(&fate("NODE_FAIL")), true), Verdict::Submit);
-    assert!(matches!(after_fate(State::Began, Some(&fate("NODE_FAIL")), true), Verdict::Lost(_)));
+    assert_eq!(after_fate(State::Submitted, Some(&fate("NODE_FAIL")), true, MISSES_LOST), Verdict::Submit);
+    assert!(matches!(after_fate(State::Began, Some(&fate("NODE_FAIL")), true, MISSES_LOST), Verdict::Lost(_)));
 }
 
 #[test]
 fn what_slurm_still_has_is_waited_for() {
     for state in ["PENDING", "RUNNING", "SUSPENDED", "COMPLETING"] {
-        assert_eq!(after_fate(State::Began, Some(&fate(state)), true), Verdict::Wait, "{state}");
+        assert_eq!(after_fate(State::Began, Some(&fate(state)), true, MISSES_LOST), Verdict::Wait, "{state}");
     }
     assert_eq!(after_answer(State::Ended, Some(1), Seen::Absent, 9), Step::Wait);
 }
