@@ -76,10 +76,15 @@ pub fn after_fate(state: State, fate: Option<&Fate>, is_ours: bool, misses: u32)
         (State::Began, None) => {
             Verdict::Lost("Slurm does not know it any more, and its script left no mark of its end".to_owned())
         }
-        // A script that found no permit completes; the driver learns that when it tries to take the permit. A node that fails is not the job's fault.
-        (_, Some(fate)) if !matches!(fate.state.as_str(), "COMPLETED" | "NODE_FAIL" | "BOOT_FAIL" | "PREEMPTED") => {
-            Verdict::Fail(format!("{} before its command began", fate.words()))
+        // A node that fails is not the job's fault.
+        (_, Some(fate)) if matches!(fate.state.as_str(), "NODE_FAIL" | "BOOT_FAIL" | "PREEMPTED") => Verdict::Submit,
+        // Slurm started its script, or tried to. If another start has the permit, the driver learns that when it tries to take it.
+        (_, Some(fate)) if matches!(fate.state.as_str(), "COMPLETED" | "FAILED" | "LAUNCH_FAILED") => {
+            let words = fate.words();
+            let help = "its node must see the folder of the run: set BURSAR_STATE_DIR to one that all nodes share";
+            Verdict::Fail(format!("{words} before its command began; {help}"))
         }
+        (_, Some(fate)) => Verdict::Fail(format!("{} before its command began", fate.words())),
         _ => Verdict::Submit,
     }
 }

@@ -169,9 +169,19 @@ impl Folder {
         let _ = fs::write(self.file(key, CANCEL), ""); // without it, a resumed run may call it failed
     }
 
-    /// What is left of an attempt of an earlier process.
-    pub(crate) fn remains(&self, key: Key) -> Option<Left> {
-        left(&self.path).ok()?.into_iter().find(|left| left.key == key)
+    /// What is left of an attempt of an earlier process. It looks at few files: a resumed run asks for each of its jobs.
+    pub(crate) fn remains(&self, key: Key) -> Option<Remains> {
+        let has = |ending: &str| self.file(key, ending).exists();
+        if has(END) {
+            Some(Remains::Ended)
+        } else if has(PERMIT) {
+            Some(Remains::Waits)
+        } else if has(&format!("{TAKEN}{OURSELVES}")) {
+            Some(Remains::Revoked)
+        } else {
+            // Its permit is gone, and not with us.
+            has("sh").then_some(Remains::Began)
+        }
     }
 
     /// Keys with a new mark, and whether it is one of an end.

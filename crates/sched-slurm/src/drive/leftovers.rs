@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::cluster::{CallError, Cluster};
-use super::folder::{Folder, Left};
+use super::folder::{Folder, Left, left as left_in};
 use crate::key::Key;
 
 /// How long commands that were asked to end may take; after half of it they are killed.
@@ -83,7 +83,8 @@ pub fn cancel_left(cluster: &dyn Cluster, marks: &Path, left: &[Left]) -> Result
         asked |= ids.is_empty(); // Slurm does not know them any more
         std::thread::sleep(Duration::from_millis(200));
     }
-    let by_themselves = |key: &Key| folder.remains(*key).is_some_and(|left| !left.was_cancelled);
-    cancelled.extend(running.into_iter().filter(|key| !by_themselves(key)));
+    let by_themselves = left_in(marks).map_err(CancelError::Folder)?;
+    let by_itself = |key: &Key| by_themselves.iter().any(|left| left.key == *key && !left.was_cancelled);
+    cancelled.extend(running.into_iter().filter(|key| !by_itself(key)));
     Ok(cancelled)
 }

@@ -240,13 +240,14 @@ impl Shared {
             let why = format!("the work of `{name}` is not a job for Slurm; give `execute` a `sched_slurm::Job`");
             return report.ended(Outcome::failed(why));
         };
-        let remains = found.and_then(|key| self.folder.remains(key)).filter(|left| left.what != Remains::Revoked);
+        let remains = found.and_then(|key| Some((key, self.folder.remains(key)?)));
+        let remains = remains.filter(|(_, what)| *what != Remains::Revoked);
         let (key, watched) = match &remains {
-            Some(left) => (left.key, Watched::found(&job.command)),
+            Some((key, _)) => (*key, Watched::found(&job.command)),
             None => (self.key(attempt_id), Watched::before(&job.command)),
         };
         let mut attempt = Attempt::new(attempt_id, key, job, report, watched);
-        match remains.map(|left| left.what) {
+        match remains.map(|(_, what)| what) {
             // It may be in the queue: the next answer of Slurm says so.
             Some(Remains::Waits) => attempt.was_called = true,
             Some(_) => attempt.apply(Event::Started),

@@ -99,6 +99,14 @@ fn a_node_that_fails_before_the_command_is_not_the_jobs_fault() {
 }
 
 #[test]
+fn a_script_that_did_nothing_though_its_permit_is_there_ran_where_the_folder_is_not() {
+    for state in ["COMPLETED", "FAILED"] {
+        let verdict = after_fate(State::Submitted, Some(&fate(state)), true, MISSES_MIN);
+        assert!(matches!(&verdict, Verdict::Fail(why) if why.contains("BURSAR_STATE_DIR")), "{state}: {verdict:?}");
+    }
+}
+
+#[test]
 fn what_slurm_still_has_is_waited_for() {
     for state in ["PENDING", "RUNNING", "SUSPENDED", "COMPLETING"] {
         assert_eq!(after_fate(State::Began, Some(&fate(state)), true, MISSES_LOST), Verdict::Wait, "{state}");

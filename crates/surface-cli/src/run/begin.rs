@@ -53,6 +53,10 @@ pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
     check_flows(plan)?;
     check_programs(plan)?;
     check_cpus(plan)?;
+    if options.no_journal && slurm::is_used(plan) {
+        let message = "--no-journal keeps what a run leaves in a folder of this machine, which nodes of a cluster do not see; leave it out, or use `--on local`";
+        return Err(Failure::usage(message.to_owned()));
+    }
     let site = if options.dry_run { None } else { slurm::check(plan)? };
     if options.dry_run {
         print(&dry::text(plan, &demands, &estimates, &reasons, &config))?;

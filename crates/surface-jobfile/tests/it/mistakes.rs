@@ -25,7 +25,7 @@ mistakes! {
         => "test.toml:3:7: job `a` has `ops`, which is for a Janus program; write `exec = \"step.jan\"` instead of what it runs, or remove it\ntest.toml:4:8: job `a` has `args`, which is for a Janus program; write `exec = \"step.jan\"` instead of what it runs, or remove it";
     a_place_that_is_none_is_named:
         "[run]\non = 'cloud'\n[job.a]\nrun = 'true'"
-        => "test.toml:2:6: `on` takes \"local\" or \"slurm\", not `'cloud'`; write `on = \"slurm\"`";
+        => "test.toml:2:6: `on` takes \"local\" or \"slurm\", not 'cloud'; write `on = \"slurm\"`";
     a_field_that_slurm_has_not_is_compared_with_those_it_has:
         "[slurm]\npartitoin = 'gpu'\n[job.a]\nrun = 'true'"
         => "test.toml:2:1: `partitoin` is not a field of [slurm]; did you mean `partition`?";
