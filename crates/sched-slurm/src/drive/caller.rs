@@ -282,6 +282,10 @@ impl Shared {
             row.is_pending() && !table.by_key.contains_key(key) && !self.folder.has_permit(**key)
         };
         let useless: Vec<u64> = by_key.iter().filter(is_useless).map(|(_, row)| row.id).collect();
+        // Those whose permit could not be taken because the folder could not be written to.
+        let is_left = |one: &&Attempt| one.kill_at.is_some() && matches!(one.state, State::Wanted | State::Submitted);
+        let left: Vec<_> = table.attempts.values().filter(is_left).map(|one| Call::Cancel(one.attempt_id)).collect();
+        table.calls.extend(left);
         let mut is_in_doubt = false;
         for attempt in table.attempts.values_mut().filter(|attempt| attempt.was_called) {
             let seen = by_key.get(&attempt.key).map_or(Seen::Absent, |row| Seen::Row(row));

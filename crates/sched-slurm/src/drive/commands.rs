@@ -59,8 +59,9 @@ fn call(program: &str, args: &[String]) -> Result<String, CallError> {
     let mut command = Command::new(program);
     command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     // Where this program runs inside a job of Slurm, that job's limits are not those of ours.
+    const KEPT: [&str; 3] = ["SLURM_CONF", "SLURM_JWT", "SLURM_CLUSTERS"];
     for (name, _) in std::env::vars_os() {
-        if name.to_str().is_some_and(|name| name.starts_with("SLURM_") && name != "SLURM_CONF") {
+        if name.to_str().is_some_and(|name| name.starts_with("SLURM_") && !KEPT.contains(&name)) {
             command.env_remove(name);
         }
     }

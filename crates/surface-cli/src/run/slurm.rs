@@ -47,9 +47,13 @@ pub(crate) fn counted(plan: &Plan, job: &Job, demand: &Demand) -> Demand {
     demand
 }
 
-/// What a job wants of the cluster. The first in line of all has the nice value 0: only administrators may give a lower one.
-pub(crate) fn request(plan: &Plan, job: &Job) -> Request {
-    let first = plan.jobs.iter().filter(|job| plan.is_on_slurm(job)).map(|job| job.priority).max().unwrap_or(0);
+/// The highest priority of the jobs that go to Slurm.
+pub(crate) fn highest(plan: &Plan) -> i32 {
+    plan.jobs.iter().filter(|job| plan.is_on_slurm(job)).map(|job| job.priority).max().unwrap_or(0)
+}
+
+/// What a job wants of the cluster. One of the highest priority has the nice value 0: only administrators may give a lower one.
+pub(crate) fn request(job: &Job, highest: i32) -> Request {
     Request {
         cpus: job.cpu.unwrap_or(1),
         // What it promises to take is what Slurm would end it for, so its own limit counts if that is higher.
@@ -58,7 +62,7 @@ pub(crate) fn request(plan: &Plan, job: &Job) -> Request {
         vram_mb: if job.gpus == Some(0) { 0 } else { job.vram_mb.unwrap_or(0) },
         named: job.named.clone(),
         timeout: job.timeout_ms.map(Duration::from_millis),
-        nice: first.abs_diff(job.priority),
+        nice: highest.abs_diff(job.priority),
         tasks: job.tasks,
         nodes: job.nodes,
     }
@@ -89,8 +93,7 @@ pub(crate) fn check(plan: &Plan) -> Result<Option<Site>, Failure> {
     let Some(site) = reach(plan)? else { return Ok(None) };
     let mut tried: HashSet<Request> = HashSet::new();
     for job in plan.jobs.iter().filter(|job| plan.is_on_slurm(job)) {
-        let mut request = request(plan, job);
-        request.nice = 0;
+        let request = request(job, job.priority); // a nice value makes nothing impossible
         if tried.len() < TRIED_OUT && tried.insert(request.clone()) {
             sched_slurm::check_request(&Commands, &site, &job.name, &request).map_err(failure)?;
         }

@@ -51,6 +51,7 @@ pub(crate) fn jobs<'a>(
     slurm: Option<&'a Arc<Slurm>>,
 ) -> impl Iterator<Item = Job> + 'a {
     let RunSetup { plan, initial, demands, estimates, keep_incomplete, is_single, class, .. } = setup;
+    let highest = slurm::highest(plan);
     plan.jobs.iter().enumerate().map(move |(at, planned)| {
         let needs = planned.needs.iter().map(|need| plan.jobs[*need].name.as_str());
         let mut job = Job::new(planned.name.as_str()).needs_all(needs).priority(planned.priority);
@@ -68,7 +69,7 @@ pub(crate) fn jobs<'a>(
             let mut command = command(planned, plan, *keep_incomplete);
             match slurm.filter(|_| plan.is_on_slurm(planned)) {
                 Some(slurm) => {
-                    let request = slurm::request(plan, planned);
+                    let request = slurm::request(planned, highest);
                     job.execute(slurm.clone(), Arc::new(sched_slurm::Job { command, request }))
                 }
                 None => {
