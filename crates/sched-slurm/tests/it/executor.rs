@@ -236,7 +236,10 @@ fn a_later_process_continues_what_waits_what_runs_and_what_has_ended() {
     play.until(|fake| fake.state().jobs.len() == 3);
     play.fake.start(2);
     play.fake.start(3);
-    play.until(|_| play.effects() == 1);
+    let has_ended = |left: &Left| left.what == Remains::Ended;
+    play.until(|_| {
+        left(&play.marks()).unwrap().iter().any(has_ended) && left(&play.marks()).unwrap()[1].what == Remains::Began
+    });
     let found: Vec<Left> = left(&play.marks()).unwrap();
     assert_eq!(
         found.iter().map(|left| left.what).collect::<Vec<_>>(),
