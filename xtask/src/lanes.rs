@@ -438,10 +438,10 @@ impl Lane {
 }
 
 /// Programs that have to be on the machine, and the packages of Debian that have them.
-struct Tools {
-    what: &'static str,
-    files: &'static [&'static str],
-    packages: &'static [&'static str],
+pub(crate) struct Tools {
+    pub(crate) what: &'static str,
+    pub(crate) files: &'static [&'static str],
+    pub(crate) packages: &'static [&'static str],
 }
 
 impl Tools {
@@ -486,7 +486,7 @@ fn with_compiler_of_source(cargo: Cargo) -> Cargo {
 }
 
 /// Installs what is missing, if we may.
-fn needs(tools: &Tools) -> Result<(), String> {
+pub(crate) fn needs(tools: &Tools) -> Result<(), String> {
     let missing = || tools.files.iter().filter(|file| !Path::new(file).exists()).copied().collect::<Vec<_>>();
     if missing().is_empty() {
         return Ok(());

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod book;
+mod cluster;
 mod coverage;
 mod dist;
 mod dist_lane;
@@ -47,6 +48,10 @@ The project's own tools.
   cargo xtask book            the first page and docs/ as a book in target/book. Says so
                               if it must fetch mdbook (into the target folder)
   cargo xtask picture         docs/quickstart.svg, from a run of the quickstart
+  cargo xtask cluster up      a Slurm cluster of three nodes and a NATS server on this
+                              machine, on the loopback interface alone, in a folder of
+                              their own; as root it installs what is missing
+  cargo xtask cluster down    ends them
 
 Steps of `test`, in order:
 ";
@@ -160,7 +165,7 @@ fn main() -> ExitCode {
     match command.to_str() {
         Some("compare") => compare(&rest),
         Some(lanes::BUSY) => lanes::busy_loops(),
-        Some("help" | "test" | "tidy" | "coverage" | "dist" | "book" | "picture") if wants_help => {
+        Some("help" | "test" | "tidy" | "coverage" | "dist" | "book" | "picture" | "cluster") if wants_help => {
             print!("{}", help());
             ExitCode::SUCCESS
         }
@@ -169,10 +174,11 @@ fn main() -> ExitCode {
         Some("dist") => dist::run(&rest),
         Some("book") => book::run(&rest),
         Some("picture") => picture::run(&rest),
+        Some("cluster") => cluster::run(&rest),
         Some("tidy") => tidy(&rest),
         _ => {
             let command = command.to_string_lossy();
-            let known = "test tidy compare coverage dist book picture";
+            let known = "test tidy compare coverage dist book picture cluster";
             eprintln!("xtask: no command is called `{command}`; there are: {known}\n{USAGE}");
             ExitCode::from(2)
         }

@@ -15,7 +15,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::packages::package_of;
-use crate::{dist_lane, lanes, root, target_dir, tidy};
+use crate::{cluster, dist_lane, lanes, root, target_dir, tidy};
 
 /// Something that must hold.
 pub(crate) struct Step {
@@ -50,6 +50,11 @@ pub(crate) const LONG: &[Step] = &[
         name: "faults",
         about: "runs in which the n-th write, fsync, fork, send… fails, for every n, resumed; needs a C compiler",
         run: faults,
+    },
+    Step {
+        name: "cluster",
+        about: "jobs on a real Slurm cluster of three nodes on this machine, and flows over a real NATS server, with kills; as root it installs them",
+        run: cluster::lane::test,
     },
     Step {
         name: "histories",

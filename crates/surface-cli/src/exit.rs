@@ -30,9 +30,15 @@ pub(crate) enum Exit {
     BadFile = 3,
     /// There is no such run or job.
     NotFound = 4,
+    /// Jobs are to go to Slurm, and its commands are not installed here.
+    NoSlurm = 5,
+    /// Slurm does not answer.
+    SlurmSilent = 6,
+    /// Slurm has no such partition, or can never give a job what it wants.
+    SlurmRefuses = 7,
     /// The broker of an edge cannot be used.
     #[cfg(feature = "nats")]
-    Broker = 6,
+    Broker = 8,
     /// Ended by Ctrl-C, as in a shell: 128 plus the number of SIGINT.
     Interrupted = 130,
 }

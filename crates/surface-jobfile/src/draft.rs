@@ -2,7 +2,7 @@
 //!
 //! Room: values.
 
-use crate::plan::{Class, Incomplete, OnCrash, OverRam, Reservation, Resources};
+use crate::plan::{Class, Incomplete, On, OnCrash, OverRam, Reservation, Resources, Slurm};
 use surface_text::Span;
 use surface_text::fields::Spanned;
 use surface_text::tree::Node;
@@ -116,6 +116,8 @@ pub(crate) struct Draft<'n, 't> {
     pub(crate) budget_us: Option<Spanned<u64>>,
     pub(crate) deadline_us: Option<Spanned<u64>>,
     pub(crate) period_us: Option<Spanned<u64>>,
+    pub(crate) on: Option<On>,
+    pub(crate) nodes: Option<u32>,
     /// Without what is shared.
     pub(crate) own: Settings,
 }
@@ -138,6 +140,8 @@ impl Draft<'_, '_> {
 pub(crate) struct Drafts<'n, 't> {
     pub(crate) name: Option<String>,
     pub(crate) resources: Resources,
+    pub(crate) on: Option<On>,
+    pub(crate) slurm: Slurm,
     /// `[defaults]` and `[env]`.
     pub(crate) shared: Settings,
     pub(crate) jobs: Vec<Draft<'n, 't>>,

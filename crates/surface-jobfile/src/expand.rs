@@ -255,6 +255,13 @@ fn job(
         outputs: list(&templates.outputs),
         incomplete: settings.incomplete.unwrap_or_default(),
         on_crash: settings.on_crash.unwrap_or_default(),
+        on: draft.on,
+        // Of a program they are a limit of its budget.
+        tasks: (templates.what != LineKind::Exec)
+            .then(|| draft.exec_limits.iter().find(|(key, _)| *key == "tasks"))
+            .flatten()
+            .and_then(|(_, tasks)| u32::try_from(tasks.value).ok()),
+        nodes: draft.nodes,
         name,
     }
 }

@@ -52,7 +52,7 @@ use std::path::Path;
 
 pub use fresh::Freshness;
 pub use limits::Limits;
-pub use plan::{Action, Class, Incomplete, Job, OnCrash, OverRam, Plan, Reservation, Resources};
+pub use plan::{Action, Class, Incomplete, Job, On, OnCrash, OverRam, Plan, Reservation, Resources, Slurm};
 pub use reference::{reference, schema};
 pub use surface_text::units::{megabytes, millis};
 pub use surface_text::{Location, Problem, Problems};
@@ -129,5 +129,7 @@ fn plan(file: &str, base: &Path, bytes: &[u8], limits: &Limits) -> Result<Plan, 
         base: base.to_owned(),
         resources: drafts.resources,
         jobs: all.jobs,
+        on: drafts.on,
+        slurm: drafts.slurm,
     })
 }

@@ -41,6 +41,54 @@ pub struct Plan {
     pub resources: Resources,
     /// In the order of the file; instances of a `foreach` one after the other.
     pub jobs: Vec<Job>,
+    /// Where jobs run that do not say so themselves; `None`: on this machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on: Option<On>,
+    /// How jobs go to Slurm.
+    #[serde(skip_serializing_if = "Slurm::is_default")]
+    pub slurm: Slurm,
+}
+
+/// Where a job runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum On {
+    /// On this machine.
+    Local,
+    /// On a node of a Slurm cluster.
+    Slurm,
+}
+
+/// How jobs go to Slurm.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Slurm {
+    /// The partition.
+    pub partition: Option<String>,
+    /// The account.
+    pub account: Option<String>,
+    /// The quality of service.
+    pub qos: Option<String>,
+    /// Features that a node must have.
+    pub constraint: Option<String>,
+    /// Further options of `sbatch`.
+    pub options: Vec<String>,
+    /// How video memory is asked for: `gpu`, or `gres:` and the name of a generic resource in MiB.
+    pub vram: Option<String>,
+    /// Environment modules to load.
+    pub modules: Vec<String>,
+    /// Shell lines before each command.
+    pub prologue: Option<String>,
+    /// Jobs that are submitted at a time.
+    pub window: Option<u32>,
+    /// Named resources, and what they are called in Slurm.
+    pub resources: Vec<(String, String)>,
+}
+
+impl Slurm {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// The limits for all jobs together; `None` is left to the machine.
@@ -147,6 +195,15 @@ pub struct Job {
     /// What a resumed run does if this one was running.
     #[serde(default)]
     pub on_crash: OnCrash,
+    /// Where it runs; `None`: as the plan says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on: Option<On>,
+    /// Tasks of a parallel job on Slurm.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tasks: Option<u32>,
+    /// Nodes of a parallel job on Slurm.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<u32>,
 }
 
 /// What is run.
@@ -295,6 +352,9 @@ impl Job {
             outputs: Vec::new(),
             incomplete: Incomplete::default(),
             on_crash: OnCrash::default(),
+            on: None,
+            tasks: None,
+            nodes: None,
         }
     }
 
@@ -361,6 +421,11 @@ pub(crate) fn texts<'a>(hash: &mut Fnv1a, kind: &str, texts: impl IntoIterator<I
 }
 
 impl Plan {
+    /// Whether a job runs on a node of a Slurm cluster.
+    pub fn is_on_slurm(&self, job: &Job) -> bool {
+        job.on.or(self.on) == Some(On::Slurm)
+    }
+
     /// An order in which every job comes after those it needs; otherwise that of the file.
     ///
     /// `None` if jobs need each other in a cycle or a need is not a job, which no parsed plan has.

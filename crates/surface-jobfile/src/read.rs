@@ -8,7 +8,7 @@
 //! Reading continues after a problem, so that one pass over the file finds them all; a draft is only used if there was none.
 
 use crate::draft::{Draft, Drafts, Line, Settings};
-use crate::keys::{Key, MOST, RESOURCES, Set, Spanned, TOP, Values, key, keys, resource};
+use crate::keys::{Key, MOST, RESOURCES, RUN, SLURM, Set, Spanned, TOP, Values, key, keys, resource};
 use crate::limits::Limits;
 use crate::plan::Resources;
 use crate::reservation;
@@ -38,6 +38,20 @@ pub(crate) fn read<'n, 't>(tree: &'n Table<'t>, values: &mut Values<'t>, limits:
     }
     if let Some(table) = find("resources").and_then(|entry| section(entry, values)) {
         drafts.resources = resources(table, values);
+    }
+    if let Some(table) = find("run").and_then(|entry| section(entry, values)) {
+        each(table, "[run]", RUN, values, |key, entry, values| {
+            if let Set::Run(set) = key.set {
+                set(&mut drafts.on, key, &entry.node, values);
+            }
+        });
+    }
+    if let Some(table) = find("slurm").and_then(|entry| section(entry, values)) {
+        each(table, "[slurm]", SLURM, values, |key, entry, values| {
+            if let Set::Slurm(set) = key.set {
+                set(&mut drafts.slurm, key, &entry.node, values);
+            }
+        });
     }
     let mut shared = Settings::default();
     if let Some((entry, field)) = find("env").zip(part("env")) {
@@ -75,17 +89,43 @@ pub(crate) fn read<'n, 't>(tree: &'n Table<'t>, values: &mut Values<'t>, limits:
     drafts
 }
 
+/// Each entry of a section whose keys are all in `keys`.
+fn each<'t>(
+    table: &Table<'t>,
+    section: &str,
+    keys: &[Key],
+    values: &mut Values<'t>,
+    mut set: impl FnMut(&Key, &Entry<'t>, &mut Values<'t>),
+) {
+    for entry in &table.entries {
+        match keys.iter().find(|key| key.field.name == entry.key) {
+            Some(key) => set(key, entry, values),
+            None => {
+                let names = || keys.iter().map(|key| key.field.name);
+                let help = match nearest(&entry.key, names()) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("it has {}", names().collect::<Vec<_>>().join(", ")),
+                };
+                let message = format!("`{}` is not a field of {section}", units::clip(&entry.key));
+                values.report.add(&entry.at, message, help);
+            }
+        }
+    }
+}
+
 fn unknown_top(entry: &Entry<'_>, values: &mut Values<'_>) {
     let name = units::clip(&entry.key);
     let message = format!("`{name}` is not a part of a job file");
     let help = if let Some(near) = nearest(&entry.key, TOP.iter().map(|part| part.field.name)) {
         format!("did you mean `{near}`?")
     } else if matches!(entry.node.value, Value::Table(_)) {
-        format!("a job is written `[job.{name}]`; the parts are name, [resources], [defaults], [env] and [job.NAME]")
+        format!(
+            "a job is written `[job.{name}]`; the parts are name, [resources], [run], [slurm], [defaults], [env] and [job.NAME]"
+        )
     } else if key(&entry.key).is_some() {
         "write it in a job, `[job.NAME]`, or for all jobs in `[defaults]`".to_owned()
     } else {
-        "the parts are name, [resources], [defaults], [env] and [job.NAME]".to_owned()
+        "the parts are name, [resources], [run], [slurm], [defaults], [env] and [job.NAME]".to_owned()
     };
     values.report.add(&entry.at, message, help);
 }
@@ -202,6 +242,8 @@ fn draft<'n, 't>(
         budget_us: None,
         deadline_us: None,
         period_us: None,
+        on: None,
+        nodes: None,
         own: Settings::default(),
     };
     let mut found: Vec<&Entry<'t>> = Vec::new();
@@ -239,7 +281,9 @@ fn draft<'n, 't>(
     }
     if !matches!(draft.line, Some(Line::Exec(_))) && found.iter().all(|entry| entry.key != "exec") {
         let args = draft.args.iter().map(|args| ("args", &args.at));
-        for (key, at) in args.chain(draft.exec_limits.iter().map(|(key, limit)| (*key, &limit.at))) {
+        for (key, at) in args
+            .chain(draft.exec_limits.iter().filter(|(key, _)| *key != "tasks").map(|(key, limit)| (*key, &limit.at)))
+        {
             let message = format!("job `{name}` has `{key}`, which is for a Janus program");
             values.report.add(at, message, "write `exec = \"step.jan\"` instead of what it runs, or remove it");
         }

@@ -7,7 +7,7 @@
 use serde_json::{Value, json};
 use surface_text::reference::{Entry, Part, Reference, described, object, schema_text};
 
-use crate::keys::{JOB, Key, MOST, RESOURCES, SHARED, TOP};
+use crate::keys::{JOB, Key, MOST, RESOURCES, RUN, SHARED, SLURM, TOP};
 
 const EXAMPLE: &str = "\
 [resources]
@@ -50,6 +50,13 @@ pub fn reference() -> Reference {
                 RESOURCES,
                 "[resources]\ncpu = 4\nram = \"8 GB\"\nlicence = 2",
             ),
+            part("[run]", "how the run is made", RUN, "[run]\non = \"slurm\""),
+            part(
+                "[slurm]",
+                "how jobs go to a Slurm cluster",
+                SLURM,
+                "[slurm]\npartition = \"gpu\"\naccount = \"film\"\nmodules = [\"cuda/12\"]\nresources = { licence = \"license:renderer\" }",
+            ),
             part(
                 "[job.NAME]",
                 "a job. A name starts with a letter, and has letters, digits and any of `_-.:+@/`. It has one of `run`, `command` and `flow`, and any of these fields and of the next section",
@@ -79,6 +86,8 @@ pub fn schema() -> String {
     one["oneOf"] = json!([{ "required": ["run"] }, { "required": ["command"] }, { "required": ["flow"] }, { "required": ["exec"] }]);
     for (name, section) in [
         ("resources", object(&entries(RESOURCES), count())),
+        ("run", object(&entries(RUN), None)),
+        ("slurm", object(&entries(SLURM), None)),
         ("defaults", object(&shared, count())),
         ("job", json!({ "type": "object", "minProperties": 1, "additionalProperties": one })),
     ] {

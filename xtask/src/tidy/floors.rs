@@ -14,7 +14,7 @@ const FLOORS: &[&[&str]] = &[
     &["policy-admission"],
     &["sched-tasks"],
     &["sched-actors", "sched-islands", "sched-jobs", "sched-flow"],
-    &["proof-sim", "sched-nats", "surface-text"],
+    &["proof-sim", "sched-nats", "sched-slurm", "surface-text"],
     &["surface-janus"],
     &["bursar"],
     &[

@@ -173,6 +173,7 @@ fn job_cells(job: &JobLine) -> Vec<String> {
     says.extend(job.progress.filter(|_| !job.is_over()).map(|done| format!("{:.0} %", done * 100.0)));
     says.extend(Some(job.attempts).filter(|attempts| *attempts > 1).map(|attempts| format!("attempt {attempts}")));
     says.extend(job.error.as_ref().map(|error| clean(error)));
+    says.extend(job.elsewhere.as_ref().map(|words| clean(words)));
     vec![clean(&job.name), job.state.clone(), says.join(", ")]
 }
 

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use sched_jobs::{ControlError, JobId, JobStatus, Jobs, State, What};
+use sched_jobs::{AttemptId, ControlError, JobId, JobStatus, Jobs, State, What};
 
 use super::event::{Event, Subject};
 use super::lines::{JobLine, RunLine};
@@ -36,6 +36,11 @@ pub(crate) trait Runner: Send + Sync {
     /// What the system has in force for the command of a job, in words, if that runs and asked for anything.
     fn in_force(&self, job: JobId) -> Option<String> {
         let _ = job;
+        None
+    }
+    /// Where an attempt is that was handed to another scheduler, in words.
+    fn elsewhere(&self, attempt_id: AttemptId) -> Option<String> {
+        let _ = attempt_id;
         None
     }
     /// The whole run was paused, or resumed.
@@ -90,8 +95,11 @@ impl Controller for RunController {
             Request::Status { job } => answer.job = Some(line(self.jobs.status(job)?)),
             Request::Why { job } => {
                 let why = self.pace.look(|| self.jobs.why(job.as_str()))?;
-                answer.in_force = self.jobs.status(job).ok().and_then(|status| self.runner.in_force(status.id));
-                (answer.text, answer.state) = (Some(why.to_string()), Some(why.state.name().to_owned()));
+                let status = self.jobs.status(job).ok();
+                answer.in_force = status.as_ref().and_then(|status| self.runner.in_force(status.id));
+                let elsewhere = status.and_then(|status| self.elsewhere(&status));
+                let text = elsewhere.map_or_else(|| why.to_string(), |words| format!("{}: {words}", why.job));
+                (answer.text, answer.state) = (Some(text), Some(why.state.name().to_owned()));
             }
             Request::Pause(target) => {
                 let is_run = target.job.is_none();
@@ -164,6 +172,12 @@ impl RunController {
         Ok(())
     }
 
+    /// Where a running job is, if another scheduler has it.
+    fn elsewhere(&self, status: &JobStatus) -> Option<String> {
+        let attempt_id = AttemptId { job: status.id, attempt: status.attempts };
+        (status.state == State::Running).then(|| self.runner.elsewhere(attempt_id)).flatten()
+    }
+
     fn ps(&self, all: bool, limit: Option<usize>) -> RunLine {
         let limit = limit.unwrap_or(usize::MAX);
         let statuses = self.jobs.statuses();
@@ -190,7 +204,10 @@ impl RunController {
             cpu_slots: usage.cpu_slots,
             ram_mb: usage.ram_mb,
             vram_mb: usage.vram_mb,
-            jobs: shown.into_iter().map(line).collect(),
+            jobs: shown
+                .into_iter()
+                .map(|status| JobLine { elsewhere: self.elsewhere(&status), ..line(status) })
+                .collect(),
             more,
         }
     }
@@ -233,5 +250,6 @@ fn line(status: JobStatus) -> JobLine {
         attempts: status.attempts,
         progress: status.progress,
         error: status.cause.map(|cause| cause.to_string()),
+        elsewhere: None,
     }
 }

@@ -43,6 +43,9 @@ pub(crate) struct JobLine {
     pub(crate) progress: Option<f32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
+    /// Where it is, if another scheduler has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) elsewhere: Option<String>,
 }
 
 impl JobLine {

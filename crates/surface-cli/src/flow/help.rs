@@ -23,7 +23,7 @@ Exit codes:
   2    the arguments are not valid
   3    the flow file is not valid; its problems are shown
   4    there is no such flow, node, edge, kind or part
-  6    the broker of an edge cannot be used: it is away, refuses the login, or does not keep the stream
+  8    the broker of an edge cannot be used: it is away, refuses the login, or does not keep the stream
   130  interrupted by Ctrl-C";
 
 pub(crate) const RUN: &str = "\
@@ -54,7 +54,7 @@ Exit codes:
   1    a node failed for good, or at every message it got; messages were lost, or the drain timeout expired
   3    the flow file is not valid; its problems are shown
   4    the file has no such part
-  6    the broker of an edge cannot be used: it is away, refuses the login, or does not keep the stream; nothing was started
+  8    the broker of an edge cannot be used: it is away, refuses the login, or does not keep the stream; nothing was started
   130  interrupted by Ctrl-C, or stopped at once; 143 by SIGTERM, 129 by SIGHUP";
 
 pub(crate) const CHECK: &str = "\

@@ -20,7 +20,7 @@ use super::limits::{self, Machine};
 use super::options::Options;
 use super::plan::{self, Planned};
 use super::record::Track;
-use super::{dry, execute, learn, submit};
+use super::{dry, execute, learn, slurm, submit};
 use crate::exit::{Exit, Failure, say};
 use crate::out::print;
 use crate::runs::{orphans, unrecorded};
@@ -53,6 +53,11 @@ pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
     check_flows(plan)?;
     check_programs(plan)?;
     check_cpus(plan)?;
+    if options.no_journal && slurm::is_used(plan) {
+        let message = "--no-journal keeps what a run leaves in a folder of this machine, which nodes of a cluster do not see; leave it out, or use `--on local`";
+        return Err(Failure::usage(message.to_owned()));
+    }
+    let site = if options.dry_run { None } else { slurm::check(plan)? };
     if options.dry_run {
         print(&dry::text(plan, &demands, &estimates, &reasons, &config))?;
         return Ok(0);
@@ -103,6 +108,7 @@ pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
         fail_fast: options.fail_fast,
         keep_incomplete: options.keep_incomplete,
         overcommit: options.overcommit,
+        site,
         config,
         estimates,
         demands,
@@ -117,25 +123,34 @@ pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
 
 /// All settings; prints variables of the environment that are not valid.
 pub(crate) fn settle(plan: &Plan, asked: &super::options::LimitArgs) -> sched_jobs::Config {
-    let wants_card =
-        plan.jobs.iter().any(|job| job.vram_mb.is_some_and(|mb| mb > 0) || job.gpus.is_some_and(|gpus| gpus > 0));
+    let wants_card = plan
+        .jobs
+        .iter()
+        .filter(|job| !plan.is_on_slurm(job))
+        .any(|job| job.vram_mb.is_some_and(|mb| mb > 0) || job.gpus.is_some_and(|gpus| gpus > 0));
     let environment = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
-    let (config, bad) = limits::settle(&Machine::here(wants_card), environment, &plan.resources, asked);
+    let (mut config, bad) = limits::settle(&Machine::here(wants_card), environment, &plan.resources, asked);
+    if slurm::is_used(plan) {
+        config.limits.named.push((slurm::WITH_SLURM.to_owned(), slurm::window(plan)));
+    }
     bad.iter().for_each(|setting| say!("bursar: {setting}"));
     config
 }
 
 /// Refuses jobs that never fit into the hard limits (CPU slots, named resources, graphics cards), before anything starts.
 pub(crate) fn check_demands(plan: &Plan, demands: &[Demand], config: &sched_jobs::Config) -> Result<(), Failure> {
-    let refused =
-        plan.jobs.iter().zip(demands).find_map(|(job, demand)| config.limits.check_demand(&job.name, demand).err());
+    let refused = plan
+        .jobs
+        .iter()
+        .zip(demands)
+        .find_map(|(job, demand)| config.limits.check_demand(&job.name, &slurm::counted(plan, job, demand)).err());
     refused.map_or(Ok(()), |error| Err(Failure::new(Exit::BadFile, error.to_string())))
 }
 
 /// Refuses CPUs that this machine does not have, before anything starts.
 pub(crate) fn check_cpus(plan: &Plan) -> Result<(), Failure> {
     let online = machine::online_cpus();
-    let missing = plan.jobs.iter().find_map(|job| {
+    let missing = plan.jobs.iter().filter(|job| !plan.is_on_slurm(job)).find_map(|job| {
         let missing = job.cpus.iter().find(|cpu| !online.contains(&(**cpu as usize)))?;
         Some((&job.name, missing))
     });

@@ -20,6 +20,7 @@ use std::time::Duration;
 use mech_process::{KeeperProgram, Keepers, Recovered};
 use sched_jobs::process::{Class, Processes};
 use sched_jobs::{Config, Demand, GpuDriver, Jobs, State, Summary, Waits};
+use sched_slurm::Site;
 use surface_jobfile::Plan;
 use surface_journal::{Estimate, Event as Entry, Journal, JournalError, Outcome, RunLock};
 
@@ -27,10 +28,10 @@ use super::frontend::Frontend;
 use super::initial_state::InitialState;
 use super::record::{Recorder, Track};
 use super::signal_handler::{self, Notice, SignalHandler, StopState};
-use super::{cards, follow, share, submit};
+use super::{cards, follow, share, slurm, submit};
 use crate::exit::{Exit, Failure, say};
 use crate::out::now_ms;
-use crate::runs::{keepers_dir, log_bytes_max, unrecorded};
+use crate::runs::{keepers_dir, log_bytes_max, marks_dir, unrecorded};
 use crate::signals;
 use crate::streams::{stderr, stdout};
 use crate::view::run::{Ended, RunInfo};
@@ -59,6 +60,8 @@ pub(crate) struct RunSetup {
     pub(crate) fail_fast: bool,
     pub(crate) keep_incomplete: bool,
     pub(crate) overcommit: bool,
+    /// How jobs go to Slurm, if any does.
+    pub(crate) site: Option<Site>,
     pub(crate) config: Config,
     pub(crate) estimates: Vec<Option<Estimate>>,
     pub(crate) demands: Vec<Demand>,
@@ -77,7 +80,7 @@ pub(crate) struct RunSetup {
 /// Runs it, and returns the exit code.
 pub(crate) fn execute(mut setup: RunSetup) -> Result<u8, Failure> {
     let (recovered, taken) = (std::mem::take(&mut setup.recovered), std::mem::take(&mut setup.taken));
-    let RunSetup { plan, config, run_journal, .. } = &setup;
+    let RunSetup { plan, run_journal, .. } = &setup;
     let folder = run_journal.lock.folder().to_owned();
     let (notices, inbox) = mpsc::channel();
     let writer = run_journal.journal.writer_with(&run_journal.lock, writing())?;
@@ -86,6 +89,11 @@ pub(crate) fn execute(mut setup: RunSetup) -> Result<u8, Failure> {
     }
     let recorder = Arc::new(Recorder::new(writer, setup.tracks.clone(), plan, setup.class, notices.clone()));
     let processes = processes(&folder, &recorder)?;
+    let slurm = match setup.site.take() {
+        Some(site) => Some(slurm::open(site, setup.run_journal.lock.id().as_str(), &folder, &recorder)?),
+        None => None,
+    };
+    let RunSetup { plan, config, run_journal, .. } = &setup;
     let ends = recovered_ends(&recovered);
     let was_on = if config.limits.gpus.is_empty() { HashMap::new() } else { cards_of(&recovered) };
     take_over(&processes, recovered, &setup.initial);
@@ -100,12 +108,13 @@ pub(crate) fn execute(mut setup: RunSetup) -> Result<u8, Failure> {
 
     // One command has the terminal for itself.
     let mut frontend = Frontend::open(&jobs, (!setup.is_single).then(|| run_info(&setup, &folder)));
-    frontend.serve(&folder, run_journal.lock.id().as_str(), &jobs, &processes, &recorder);
+    frontend.serve(&folder, run_journal.lock.id().as_str(), &jobs, &processes, slurm.as_ref(), &recorder);
     let stop_state = Arc::new(StopState::default());
     let signals = signal_handler::listen_for_signals(notices.clone()).map_err(cannot("listen for signals"))?;
     let handler = SignalHandler {
         jobs: jobs.clone(),
         processes: Arc::clone(&processes),
+        slurm: slurm.clone(),
         recorder: Arc::clone(&recorder),
         stop_state: Arc::clone(&stop_state),
         fail_fast: setup.fail_fast,
@@ -125,7 +134,7 @@ pub(crate) fn execute(mut setup: RunSetup) -> Result<u8, Failure> {
         None
     };
 
-    let submitted = jobs.submit_all(submit::jobs(&setup, &was_on, &processes));
+    let submitted = jobs.submit_all(submit::jobs(&setup, &was_on, &processes, slurm.as_ref()));
     let summary = match &submitted {
         Ok(_) => Some(wait(&jobs, setup.is_single)),
         Err(_) => None,
@@ -154,6 +163,11 @@ pub(crate) fn execute(mut setup: RunSetup) -> Result<u8, Failure> {
         say!("bursar: {warning}");
     }
     close(jobs, processes, &folder, &ends, broken.as_ref());
+    drop(slurm);
+    if broken.is_none() {
+        // Nothing of the run runs, and every end is on the disk. A script that Slurm starts now finds no permit.
+        let _ = fs::remove_dir_all(marks_dir(&folder));
+    }
     if let Err(error) = submitted {
         return Err(Failure::new(Exit::BadFile, error.to_string()));
     }

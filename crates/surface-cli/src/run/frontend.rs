@@ -12,7 +12,8 @@ use std::path::Path;
 use std::sync::{Arc, Weak};
 
 use sched_jobs::process::Processes;
-use sched_jobs::{JobId, Jobs};
+use sched_jobs::{AttemptId, JobId, Jobs};
+use sched_slurm::Slurm;
 
 use super::record::Recorder;
 use crate::control::{self, Runner, ServerHandle};
@@ -41,9 +42,11 @@ impl Frontend {
         run: &str,
         jobs: &Jobs,
         processes: &Arc<Processes>,
+        slurm: Option<&Arc<Slurm>>,
         recorder: &Arc<Recorder>,
     ) {
-        let hooks = RunHooks { processes: Arc::downgrade(processes), recorder: Arc::clone(recorder) };
+        let slurm = slurm.map(Arc::downgrade).unwrap_or_default();
+        let hooks = RunHooks { processes: Arc::downgrade(processes), slurm, recorder: Arc::clone(recorder) };
         match control::serve(folder, run, jobs.clone(), Arc::new(hooks)) {
             Ok(served) => self.served = Some(served),
             Err(error) => self.say_fn()(&format!("other commands cannot reach this run: {error}")),
@@ -72,6 +75,8 @@ impl Frontend {
 /// What else a request over the socket does.
 struct RunHooks {
     processes: Weak<Processes>,
+    /// Of nothing, if no job goes there.
+    slurm: Weak<Slurm>,
     recorder: Arc<Recorder>,
 }
 
@@ -80,11 +85,18 @@ impl Runner for RunHooks {
         if let Some(processes) = self.processes.upgrade() {
             processes.hurry_cancelled();
         }
+        if let Some(slurm) = self.slurm.upgrade() {
+            slurm.hurry_cancelled();
+        }
     }
 
     fn in_force(&self, job: JobId) -> Option<String> {
         let in_force = self.processes.upgrade()?.in_force(job)?;
         self.recorder.in_force_words(job.index(), &in_force)
+    }
+
+    fn elsewhere(&self, attempt_id: AttemptId) -> Option<String> {
+        self.slurm.upgrade()?.status(attempt_id)
     }
 
     fn run_paused(&self, paused: bool) {

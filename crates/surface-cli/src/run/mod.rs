@@ -7,6 +7,7 @@
 //! - `options.rs`: the command line; `limits.rs`: the limits; `plan.rs`: the jobs.
 //! - `learn.rs`: estimates from earlier runs; `initial_state.rs`: how the jobs of a resumed run continue.
 //! - `begin.rs`: a new run; `resume.rs`: a resumed one; `execute.rs`: what both do.
+//! - `slurm.rs`: jobs that go to Slurm.
 //! - `frontend.rs`: the display and the control socket; `share.rs`: one budget with other runs.
 //! - `record.rs`: events into the journal; `signal_handler.rs`: signals and other interruptions.
 
@@ -25,6 +26,7 @@ mod record;
 mod resume;
 mod share;
 mod signal_handler;
+pub(crate) mod slurm;
 mod submit;
 
 pub(crate) use self::options::Options;

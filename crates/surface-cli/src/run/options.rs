@@ -10,6 +10,7 @@ use clap::Args;
 use sched_jobs::Scheduler;
 use sched_jobs::process::{Class, UnknownClass};
 use serde::{Deserialize, Serialize};
+use surface_jobfile::On;
 
 use crate::view::Mode;
 
@@ -20,6 +21,7 @@ Examples:
   bursar run render.toml --only compose        one job, with what it needs
   bursar run render.toml --dry-run             what would run, in which order, and why
   bursar run --ram 4GB -- ffmpeg -i a.mov b.mp4   one command, when 4 GB are free
+  bursar run render.toml --on slurm            on the nodes of a Slurm cluster
   bursar run --resume                          continue the newest run that was interrupted
   bursar run --resume r-7f3a --retry-failed    continue that run, and retry what failed
 
@@ -41,6 +43,9 @@ Exit codes:
   2    the arguments are not valid
   3    the job file is not valid; its problems are shown
   4    there is no such run
+  5    jobs are to go to Slurm, and its commands are not installed here
+  6    Slurm does not answer
+  7    Slurm has no such partition, or can never give a job what it wants
   130  interrupted by Ctrl-C; 143 by SIGTERM, 129 by SIGHUP
   With `-- COMMAND` the code is that of the command: 124 after its timeout, 127 if it could not start, 128 plus the number of \
 the signal that killed it.";
@@ -72,6 +77,11 @@ pub(crate) struct Options {
     /// [default: batch for a file at a terminal, else normal]
     #[arg(long, value_name = "CLASS", value_parser = class)]
     pub(crate) class: Option<Class>,
+
+    /// Where jobs run that do not say so themselves: `local`, or `slurm` for the nodes of a Slurm cluster; `--on local` is for all jobs
+    /// [default: `on` in `[run]` of the file, else local]
+    #[arg(long, value_name = "WHERE", value_parser = on, conflicts_with_all = ["command", "resume"])]
+    pub(crate) on: Option<On>,
 
     /// Run only this job and what it needs; may be repeated; `image` means all of `image[…]`
     #[arg(long, value_name = "JOB")]
@@ -205,6 +215,14 @@ impl LimitArgs {
 
 fn class(text: &str) -> Result<Class, String> {
     text.parse().map_err(|error: UnknownClass| error.to_string())
+}
+
+fn on(text: &str) -> Result<On, String> {
+    match text {
+        "local" => Ok(On::Local),
+        "slurm" => Ok(On::Slurm),
+        _ => Err("jobs run on `local` or on `slurm`".to_owned()),
+    }
 }
 
 fn size_mb(text: &str) -> Result<u64, String> {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use sched_jobs::process::Class;
 use serde::{Deserialize, Serialize};
-use surface_jobfile::{Action, Job, Plan, Resources};
+use surface_jobfile::{Action, Job, On, Plan, Resources, Slurm};
 
 use super::options::{LimitArgs, Options};
 use crate::exit::Failure;
@@ -37,6 +37,7 @@ impl Planned {
             let colour = console::colors_enabled_stderr();
             Failure::drawn(problems.pretty(colour))
         })?;
+        let plan = placed(plan, options.on);
         let plan = if options.only.is_empty() { plan } else { only(plan, &options.only)? };
         Ok(Planned {
             plan,
@@ -46,6 +47,15 @@ impl Planned {
             class: options.default_class(),
         })
     }
+}
+
+/// The plan with what `--on` says. What a job says of itself stays, except that `--on local` needs no cluster at all.
+fn placed(mut plan: Plan, on: Option<On>) -> Plan {
+    plan.on = on.or(plan.on);
+    if on == Some(On::Local) {
+        plan.jobs.iter_mut().for_each(|job| job.on = None);
+    }
+    plan
 }
 
 /// One command is a plan with one job.
@@ -77,7 +87,7 @@ fn single(options: &Options) -> Result<Planned, Failure> {
     // A resource that only this command names has room for it; other runs that name it share it.
     let resources = Resources { named: asked.resource.clone(), ..Resources::default() };
     let asked = LimitArgs { jobs: asked.jobs, scheduler: asked.scheduler, ..LimitArgs::default() };
-    let plan = Plan { name: job.name.clone(), base, resources, jobs: vec![job] };
+    let plan = Plan { name: job.name.clone(), base, resources, jobs: vec![job], ..Plan::default() };
     Ok(Planned { plan, file: None, asked, is_single: true, class: options.default_class() })
 }
 
@@ -121,6 +131,8 @@ struct Written<'a> {
     base: &'a Path,
     resources: &'a Resources,
     jobs: &'a [Job],
+    on: &'a Option<On>,
+    slurm: &'a Slurm,
     run: Extra,
 }
 
@@ -139,10 +151,10 @@ pub(crate) struct Extra {
 
 /// The text for the journal.
 pub(crate) fn write(planned: &Planned, fail_fast: bool, keep_incomplete: bool) -> Result<String, Failure> {
-    let Plan { name, base, resources, jobs } = &planned.plan;
+    let Plan { name, base, resources, jobs, on, slurm } = &planned.plan;
     let (asked, is_single, class) = (planned.asked.clone(), planned.is_single, planned.class);
     let run = Extra { asked, fail_fast, keep_incomplete, is_single, class };
-    serde_json::to_string(&Written { name, base, resources, jobs, run }).map_err(|error| {
+    serde_json::to_string(&Written { name, base, resources, jobs, on, slurm, run }).map_err(|error| {
         Failure::broken(format!("the plan cannot be written into the journal: {error}; use --no-journal"))
     })
 }

@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use mech_process::How;
 use sched_jobs::process::{Class, CommandEnd, InForce, Made, News, Processes, Stamp, exit_code, words};
 use sched_jobs::{AttemptId, Cause, Event, Facts, Followed, Outcome as JobOutcome, State, What};
+use sched_slurm::Slurm;
 use surface_journal::{Detail, Event as Entry, FileStamp, JournalError, Moved, Outcome, Outputs, Writer};
 
 use super::signal_handler::Notice;
@@ -29,6 +30,7 @@ use crate::runs::limits;
 pub(crate) struct Recorder {
     inner: Mutex<Inner>,
     processes: OnceLock<Weak<Processes>>,
+    slurm: OnceLock<Weak<Slurm>>,
     notices: Sender<Notice>,
     interrupted: AtomicBool,
     names: Vec<String>,
@@ -98,6 +100,7 @@ impl Recorder {
         Recorder {
             inner: Mutex::new(inner),
             processes: OnceLock::new(),
+            slurm: OnceLock::new(),
             notices,
             interrupted: AtomicBool::new(false),
             class,
@@ -116,6 +119,38 @@ impl Recorder {
     /// Sets the processes whose ends are to be settled.
     pub(crate) fn watch(&self, processes: Weak<Processes>) {
         let _ = self.processes.set(processes); // set once
+    }
+
+    /// Sets the executor of Slurm, whose ends are to be settled, too.
+    pub(crate) fn watch_slurm(&self, slurm: Weak<Slurm>) {
+        let _ = self.slurm.set(slurm); // set once
+    }
+
+    /// These ends are on the disk.
+    fn settle<'a>(&self, tokens: impl Iterator<Item = &'a String>) {
+        let processes = self.processes.get().and_then(Weak::upgrade);
+        let slurm = self.slurm.get().and_then(Weak::upgrade);
+        for token in tokens {
+            processes.iter().for_each(|processes| processes.settle(token));
+            slurm.iter().for_each(|slurm| slurm.settle(token));
+        }
+    }
+
+    /// The token of an attempt that starts now.
+    fn token(&self, attempt: AttemptId) -> Option<String> {
+        let is_on_slurm = self.plan.jobs.get(attempt.job.index()).is_some_and(|job| self.plan.is_on_slurm(job));
+        if is_on_slurm {
+            return Some(self.slurm.get()?.upgrade()?.token(attempt));
+        }
+        Some(self.processes.get()?.upgrade()?.token(attempt))
+    }
+
+    /// The command of a job has begun on a node of a cluster.
+    pub(crate) fn on_placed(&self, attempt: AttemptId, node: &str, id: u64) {
+        if let Some(writer) = &self.inner().writer {
+            let words = format!("on node {node}, as Slurm job {id}");
+            writer.record(Entry::InForce { job: attempt.job.index() as u32, words });
+        }
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -174,9 +209,7 @@ impl Recorder {
             }
             inner.settled()
         };
-        if let Some(processes) = self.processes.get().and_then(Weak::upgrade) {
-            settled.iter().for_each(|token| processes.settle(token));
-        }
+        self.settle(settled.iter());
     }
 
     /// Records an event of the scheduler, under its lock.
@@ -202,8 +235,7 @@ impl Recorder {
                 if std::mem::take(&mut track.is_adopted) {
                     return;
                 }
-                let token = self.processes.get().and_then(Weak::upgrade);
-                let token = token.map(|processes| processes.token(AttemptId { job: event.job, attempt }));
+                let token = self.token(AttemptId { job: event.job, attempt });
                 let detail = Detail { token, waited_ms: Some(waited_ms), ..Detail::default() };
                 self.mark(&inner, job, None);
                 inner.write(job, Moved::new(job as u32, attempt, State::Running).with(detail));
@@ -298,9 +330,7 @@ impl Recorder {
                 None => writer.flush()?,
             }
         }
-        if let Some(processes) = self.processes.get().and_then(Weak::upgrade) {
-            unsettled.iter().for_each(|(_, token)| processes.settle(token));
-        }
+        self.settle(unsettled.iter().map(|(_, token)| token));
         Ok(())
     }
 }
@@ -325,7 +355,8 @@ impl Inner {
             pid: self.tracks[job].pid.take(),
             how: Some(how),
             code: Some(code),
-            peak_rss_kb: Some(end.peak_rss_kb),
+            // On a cluster nothing measures it.
+            peak_rss_kb: Some(end.peak_rss_kb).filter(|peak| *peak > 0),
             peak_vram_mb: *peak_vram_mb,
             cpu_ms: Some(ms(end.cpu)),
             wall_ms: Some(ms(end.wall)),

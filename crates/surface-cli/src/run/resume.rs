@@ -17,6 +17,7 @@ use std::time::Duration;
 use mech_process::{How, Keepers, Recovered};
 use sched_jobs::process::{Processes, exit_code, words};
 use sched_jobs::{Demand, State};
+use sched_slurm::{Left, Remains};
 use surface_jobfile::{Job, OnCrash, Plan};
 use surface_journal::{Detail, Event as Entry, Filter, JobRow, Journal, Moved, Outputs, RunRow, Status};
 
@@ -26,9 +27,9 @@ use super::execute::{self, RunJournal, RunSetup};
 use super::initial_state::{self, InitialState, KeeperStatus, KnownAttempt};
 use super::options::Options;
 use super::record::{self, Track};
-use super::{begin, learn, plan, submit};
+use super::{begin, learn, plan, slurm, submit};
 use crate::exit::{Failure, say};
-use crate::runs::{RunResolver, command, keepers_dir, unrecorded};
+use crate::runs::{RunResolver, command, keepers_dir, marks_dir, unrecorded};
 
 /// Resumes a run and waits until it has ended.
 pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Failure> {
@@ -67,11 +68,16 @@ pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Fail
         )));
     }
     let keepers = keepers_dir(reopened.lock.folder());
+    let marks = marks_dir(reopened.lock.folder());
+    let with_slurm = sched_slurm::left(&marks).map_err(|error| {
+        Failure::broken(format!("cannot look for jobs that are with Slurm in {}: {error}", marks.display()))
+    })?;
+    let site = slurm::reach(&plan)?;
     let recovered = Keepers::recover(&keepers).map_err(|error| {
         Failure::broken(format!("cannot look for jobs that still run in {}: {error}", keepers.display()))
     })?;
     let asked = options.asked.clone().over(extra.asked.clone());
-    let found = sort(&plan, &reopened.jobs, recovered, options.retry_failed);
+    let found = sort(&plan, &reopened.jobs, recovered, &with_slurm, options.retry_failed);
     let estimates = learn::estimates(&journal, &plan, row.file.as_deref(), !extra.is_single)?;
     let demands: Vec<Demand> = plan
         .jobs
@@ -112,6 +118,7 @@ pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Fail
         fail_fast: options.fail_fast || (extra.fail_fast && !options.keep_going),
         keep_incomplete: options.keep_incomplete || extra.keep_incomplete,
         overcommit: options.overcommit,
+        site,
         config,
         estimates,
         demands,
@@ -167,8 +174,9 @@ struct Sorted {
 }
 
 /// Matches the journal with what keepers have.
-fn sort(plan: &Plan, rows: &[JobRow], recovered: Vec<Recovered>, retry_failed: bool) -> Sorted {
-    let known = newest_known(&recovered);
+fn sort(plan: &Plan, rows: &[JobRow], recovered: Vec<Recovered>, with_slurm: &[Left], retry_failed: bool) -> Sorted {
+    let mut known = newest_known(&recovered);
+    known.extend(known_to_slurm(with_slurm));
     let ends: HashMap<&str, &mech_process::End> = recovered
         .iter()
         .filter_map(|one| match one {
@@ -180,11 +188,13 @@ fn sort(plan: &Plan, rows: &[JobRow], recovered: Vec<Recovered>, retry_failed: b
     let mut states = Vec::with_capacity(rows.len());
     let mut tracks = Vec::with_capacity(rows.len());
     for (at, (row, job)) in rows.iter().zip(&plan.jobs).enumerate() {
-        let mut state =
-            initial_state::of(row, job.retries, known.get(&at), retry_failed, job.on_crash == OnCrash::Fail);
+        // What never had a permit of Slurm has not begun.
+        let is_on_slurm = plan.is_on_slurm(job);
+        let fails_if_lost = job.on_crash == OnCrash::Fail && !is_on_slurm;
+        let mut state = initial_state::of(row, job.retries, known.get(&at), retry_failed, fails_if_lost);
         let has_run = initial_state::has_run(row);
         let is_lost = known.get(&at).map_or(has_run, |known| known.what == KeeperStatus::Lost);
-        if is_lost && matches!(state, InitialState::Open { .. }) {
+        if is_lost && !is_on_slurm && matches!(state, InitialState::Open { .. }) {
             lost.push(clean(&job.name).to_string());
         }
         let mut is_recorded = state.is_over();
@@ -256,6 +266,21 @@ fn newest_known(recovered: &[Recovered]) -> HashMap<usize, KnownAttempt> {
         if known.get(&job).is_none_or(|old| rank(old) < rank(&new)) {
             known.insert(job, new);
         }
+    }
+    known
+}
+
+/// For each job that went to Slurm, the latest attempt with marks.
+fn known_to_slurm(left: &[Left]) -> HashMap<usize, KnownAttempt> {
+    let mut known = HashMap::new();
+    // In rising order: of two attempts at a job the later stays.
+    for Left { key, what, was_cancelled } in left {
+        let what = match what {
+            Remains::Waits | Remains::Began => KeeperStatus::Runs,
+            Remains::Ended if !was_cancelled => KeeperStatus::Ended,
+            Remains::Ended | Remains::Revoked => KeeperStatus::Cancelled,
+        };
+        known.insert(key.job as usize, KnownAttempt { token: key.token(), attempt: key.attempt, what });
     }
     known
 }

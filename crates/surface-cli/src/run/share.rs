@@ -14,6 +14,7 @@ use sched_jobs::{Builder, Config, Demand, Jobs};
 use surface_neighbours::{Listener, Notifier, Settings};
 
 use super::limits::AT_ONCE;
+use super::slurm::WITH_SLURM;
 use crate::exit::say;
 
 /// One part in this many of the memory is always used by the system and other programs: a job that needs more than the rest does not wait for it.
@@ -29,8 +30,8 @@ pub(crate) fn join(
     overcommit: bool,
 ) -> (Builder, Option<Notifier>) {
     let mut shared = config.clone();
-    // The limit of `--jobs` concerns this run alone.
-    shared.limits.named.retain(|(name, _)| name != AT_ONCE);
+    // The limit of `--jobs`, and how many jobs are with Slurm, concern this run alone.
+    shared.limits.named.retain(|(name, _)| name != AT_ONCE && name != WITH_SLURM);
     let promised: Vec<u64> = demands.iter().map(|demand| demand.ram_mb).collect();
     let processes = Arc::downgrade(processes);
     let resident_mb = move || {

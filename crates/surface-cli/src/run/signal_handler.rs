@@ -16,6 +16,7 @@ use std::thread::JoinHandle;
 
 use sched_jobs::process::Processes;
 use sched_jobs::{Jobs, State, Target};
+use sched_slurm::Slurm;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGTERM};
 use surface_journal::JournalError;
 
@@ -63,6 +64,7 @@ impl StopState {
 pub(crate) struct SignalHandler {
     pub(crate) jobs: Jobs,
     pub(crate) processes: Arc<Processes>,
+    pub(crate) slurm: Option<Arc<Slurm>>,
     pub(crate) recorder: Arc<Recorder>,
     pub(crate) stop_state: Arc<StopState>,
     pub(crate) fail_fast: bool,
@@ -100,6 +102,7 @@ impl SignalHandler {
         } else {
             (self.say)("killing running jobs");
             self.processes.hurry();
+            self.slurm.iter().for_each(|slurm| slurm.hurry());
         }
     }
 
@@ -114,7 +117,9 @@ impl SignalHandler {
         (self.say)(&format!("the journal cannot be written: {error}. Running jobs continue, no other job is started"));
         *self.stop_state.broken.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
         // This first: what seems to start from now on does not run, so cancelling it interrupts nothing.
-        self.processes.refuse("not started: the journal cannot be written");
+        const WHY: &str = "not started: the journal cannot be written";
+        self.processes.refuse(WHY);
+        self.slurm.iter().for_each(|slurm| slurm.refuse(WHY));
         // Others may become ready between the look and the request, so repeat until all that is left runs.
         loop {
             let waiting =

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use sched_jobs::process::{Command, Processes, Stdin};
 use sched_jobs::{Cause, Demand, Job, Outcome, Retry};
+use sched_slurm::Slurm;
 use surface_jobfile::{self as jobfile, Plan};
 use surface_journal::Estimate;
 
@@ -15,6 +16,7 @@ use super::execute::RunSetup;
 use super::initial_state::InitialState;
 use super::learn;
 use super::limits::AT_ONCE;
+use super::slurm;
 use crate::runs::{command, limits};
 
 /// What a job takes, and whether its memory is an estimate.
@@ -46,12 +48,14 @@ pub(crate) fn jobs<'a>(
     setup: &'a RunSetup,
     was_on: &'a HashMap<String, Vec<String>>,
     processes: &'a Arc<Processes>,
+    slurm: Option<&'a Arc<Slurm>>,
 ) -> impl Iterator<Item = Job> + 'a {
     let RunSetup { plan, initial, demands, estimates, keep_incomplete, is_single, class, .. } = setup;
+    let highest = slurm::highest(plan);
     plan.jobs.iter().enumerate().map(move |(at, planned)| {
         let needs = planned.needs.iter().map(|need| plan.jobs[*need].name.as_str());
         let mut job = Job::new(planned.name.as_str()).needs_all(needs).priority(planned.priority);
-        job = job.demand(demands[at].clone());
+        job = job.demand(slurm::counted(plan, planned, &demands[at]));
         if let Some(estimate) = &estimates[at] {
             job = job.expected(Duration::from_millis(estimate.wall_ms));
         }
@@ -61,21 +65,29 @@ pub(crate) fn jobs<'a>(
         // Jobs that already run go first: they hold their resources, whether these are counted or not.
         const FIRST: i32 = i32::MAX;
         let command = if *is_single { single } else { command };
-        let work = || {
+        let execute = |job: Job| {
             let mut command = command(planned, plan, *keep_incomplete);
-            command.limits = limits(planned, *class);
-            Arc::new(command)
+            match slurm.filter(|_| plan.is_on_slurm(planned)) {
+                Some(slurm) => {
+                    let request = slurm::request(planned, highest);
+                    job.execute(slurm.clone(), Arc::new(sched_slurm::Job { command, request }))
+                }
+                None => {
+                    command.limits = limits(planned, *class);
+                    job.execute(processes.clone(), Arc::new(command))
+                }
+            }
         };
         match &initial[at] {
             InitialState::Done => return job.already_done(),
             InitialState::Open { attempts, forgiven } => {
                 // The scheduler counts the attempts of this process; earlier processes have used up some of them.
                 retry.times = retry.times.saturating_sub(attempts.saturating_sub(*forgiven));
-                job = job.execute(processes.clone(), work()).attempts_made(*attempts);
+                job = execute(job).attempts_made(*attempts);
             }
             InitialState::Found { token, attempt, .. } => {
                 retry.times = retry.times.saturating_sub(attempt - 1);
-                job = job.execute(processes.clone(), work()).attempts_made(attempt - 1).found(token).priority(FIRST);
+                job = execute(job).attempts_made(attempt - 1).found(token).priority(FIRST);
                 if let Some(cards) = was_on.get(token) {
                     job = job.was_on(cards);
                 }
@@ -85,7 +97,8 @@ pub(crate) fn jobs<'a>(
                 processes.found_ended(&token, Outcome::Failed(Cause::Error(why.clone())));
                 retry.times = 0;
                 let before = attempts.saturating_sub(1);
-                job = job.execute(processes.clone(), work()).attempts_made(before).found(token).priority(FIRST);
+                let work = Arc::new(command(planned, plan, *keep_incomplete));
+                job = job.execute(processes.clone(), work).attempts_made(before).found(token).priority(FIRST);
             }
         }
         job.retry(retry)

@@ -8,14 +8,17 @@
 //! No job of an interrupted run is shown as running unless a process of it runs.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use mech_process::{End, How, Keepers, Snapshot};
 use sched_jobs::State;
 use sched_jobs::process::{Processes, exit_code, words};
+use sched_slurm::key::Key;
+use sched_slurm::{Left, Remains};
 use surface_jobfile::Plan;
 use surface_journal::{Counts, JobRow, Journal, RunRow, Status};
 
-use super::{command, keepers_dir, kept_plan};
+use super::{command, keepers_dir, kept_plan, marks_dir};
 use crate::exit::Failure;
 
 /// The error of a job that is lost together with its keeper.
@@ -36,9 +39,15 @@ enum AttemptStatus<'a> {
 pub(crate) fn of(journal: &Journal, mut run: RunRow) -> Result<(RunRow, Vec<JobRow>), Failure> {
     let mut rows = journal.jobs(&run.id)?;
     if let Some(seen) = seen(journal, &run) {
-        let known = newest(&seen);
+        let with_slurm = with_slurm(journal, &run);
+        let mut known = newest(&seen);
+        for (key, end) in &with_slurm {
+            let what = end.as_ref().map_or(AttemptStatus::Runs, AttemptStatus::Ended);
+            known.insert(key.job as usize, (key.attempt, what));
+        }
         // Only jobs that succeeded are checked for their outputs.
-        let has_ended_well = seen.ended.iter().any(|end| end.how == How::Exit(0));
+        let in_slurm = with_slurm.iter().filter_map(|(_, end)| end.as_ref());
+        let has_ended_well = seen.ended.iter().chain(in_slurm).any(|end| end.how == How::Exit(0));
         let plan = if has_ended_well { kept_plan(journal, &run.id).ok() } else { None };
         for row in &mut rows {
             let known = known.get(&(row.job as usize)).copied();
@@ -73,6 +82,23 @@ pub(crate) fn of_run(journal: &Journal, run: RunRow) -> Result<RunRow, Failure> 
 fn seen(journal: &Journal, run: &RunRow) -> Option<Snapshot> {
     let is_interrupted = run.status == Status::Interrupted;
     is_interrupted.then(|| Keepers::inspect(&keepers_dir(&journal.folder(&run.id))).ok()).flatten()
+}
+
+/// What scripts left that Slurm started for an interrupted run: each attempt, and its end if it has ended.
+fn with_slurm(journal: &Journal, run: &RunRow) -> Vec<(Key, Option<End>)> {
+    let marks = marks_dir(&journal.folder(&run.id));
+    let left = sched_slurm::left(&marks).unwrap_or_default();
+    if left.is_empty() {
+        return Vec::new();
+    }
+    let plan = kept_plan(journal, &run.id).ok();
+    let limit = |key: Key| Some(Duration::from_millis(plan.as_ref()?.jobs.get(key.job as usize)?.timeout_ms?));
+    let kept = left.into_iter().filter(|left| left.what != Remains::Revoked);
+    kept.map(|Left { key, was_cancelled, .. }| {
+        let mark = sched_slurm::read_end(&marks, key);
+        (key, mark.map(|mark| sched_slurm::ends::measured(key, &mark, limit(key), was_cancelled)))
+    })
+    .collect()
 }
 
 /// Of each job, the latest attempt that a keeper knows.
@@ -123,7 +149,8 @@ fn update_row(row: &mut JobRow, attempt: u32, known: AttemptStatus<'_>, plan: Op
     let ms = |time: std::time::Duration| u64::try_from(time.as_millis()).ok();
     let detail = &mut row.detail;
     (detail.how, detail.code) = (Some(words(&end.how)), Some(exit_code(&end.how)));
-    (detail.wall_ms, detail.cpu_ms, detail.peak_rss_kb) = (ms(end.wall), ms(end.cpu), Some(end.peak_rss_kb));
+    let peak_rss_kb = Some(end.peak_rss_kb).filter(|peak| *peak > 0); // on a cluster nothing measures it
+    (detail.wall_ms, detail.cpu_ms, detail.peak_rss_kb) = (ms(end.wall), ms(end.cpu), peak_rss_kb);
     let job = plan.and_then(|plan| Some((plan.jobs.get(row.job as usize)?, plan)));
     let missing =
         job.and_then(|(job, plan)| command(job, plan, true).made().err().map(|path| path.display().to_string()));

@@ -28,6 +28,11 @@ pub(crate) fn keepers_dir(folder: &Path) -> PathBuf {
     folder.join("keepers")
 }
 
+/// The folder of the marks of jobs that go to Slurm, of the run in `folder`.
+pub(crate) fn marks_dir(folder: &Path) -> PathBuf {
+    folder.join("slurm")
+}
+
 /// The plan of a run, from the journal, which keeps more than the plan.
 ///
 /// # Errors

@@ -6,16 +6,18 @@
 //! Looking at such jobs disturbs no process. Ending them requires the lock of their run, so the run cannot be resumed meanwhile.
 
 use std::collections::HashSet;
+use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
 use mech_process::{How, KeeperProgram, Keepers, Recovered, Report};
 use sched_jobs::State;
 use sched_jobs::process::Processes;
-use surface_jobfile::Incomplete;
+use sched_slurm::{Commands, Left, Remains};
+use surface_jobfile::{Incomplete, Job};
 use surface_journal::{Detail, Filter, JobRow, Journal, Moved, RunRow, Status};
 
-use super::{command, keepers_dir, kept_plan};
+use super::{command, keepers_dir, kept_plan, marks_dir};
 use crate::exit::Failure;
 use crate::view::text::{clean, listed};
 
@@ -31,13 +33,22 @@ pub(crate) fn of(journal: &Journal, run: &RunRow) -> Result<Vec<JobRow>, Failure
         return Ok(Vec::new());
     }
     // Not the jobs that are running according to the journal: a start may not have been recorded before the run was killed.
-    let Ok(seen) = Keepers::inspect(&keepers_dir(&journal.folder(&run.id))) else { return Ok(Vec::new()) };
-    let numbers: HashSet<usize> =
+    let folder = journal.folder(&run.id);
+    let Ok(seen) = Keepers::inspect(&keepers_dir(&folder)) else { return Ok(Vec::new()) };
+    let mut numbers: HashSet<usize> =
         seen.all_running().filter_map(|token| Some(Processes::attempt_of(token)?.0)).collect();
+    numbers.extend(with_slurm(&marks_dir(&folder)).iter().map(|left| left.key.job as usize));
     if numbers.is_empty() {
         return Ok(Vec::new());
     }
     Ok(journal.jobs(&run.id)?.into_iter().filter(|job| numbers.contains(&(job.job as usize))).collect())
+}
+
+/// Attempts that are with Slurm: they wait there, or run.
+fn with_slurm(marks: &Path) -> Vec<Left> {
+    let mut left = sched_slurm::left(marks).unwrap_or_default();
+    left.retain(|left| matches!(left.what, Remains::Waits | Remains::Began));
+    left
 }
 
 /// Interrupted runs with jobs that still run, newest first.
@@ -81,8 +92,9 @@ pub(crate) fn end(journal: &Journal, run: &RunRow, wanted: &[String], now: bool)
     let cannot = |error: std::io::Error| Failure::broken(format!("cannot reach the jobs of run {}: {error}", run.id));
     let keepers = Keepers::new(KeeperProgram::this_one(["keep"]), &dir).map_err(cannot)?;
     keepers.hold_ends(); // a resumed run is to learn how they ended
+    let is_named = |job: &Job| wanted.is_empty() || wanted.contains(&job.name);
     let job_of = |token: &str| Processes::attempt_of(token).and_then(|(job, _)| plan.jobs.get(job));
-    let is_wanted = |token: &str| wanted.is_empty() || job_of(token).is_some_and(|job| wanted.contains(&job.name));
+    let is_wanted = |token: &str| wanted.is_empty() || job_of(token).is_some_and(is_named);
     let mut orphaned = Keepers::inspect(&dir).map_err(cannot)?.orphaned;
     orphaned.retain(|token| is_wanted(token));
     let (report_end, ends) = mpsc::channel();
@@ -101,13 +113,18 @@ pub(crate) fn end(journal: &Journal, run: &RunRow, wanted: &[String], now: bool)
         count += 1;
     }
     drop(report_end);
+    let mut with_slurm = with_slurm(&marks_dir(lock.folder()));
+    with_slurm.retain(|left| plan.jobs.get(left.key.job as usize).is_some_and(is_named));
+    let cancelled_in_slurm = sched_slurm::cancel_left(&Commands, &marks_dir(lock.folder()), &with_slurm)
+        .map_err(|error| Failure::broken(format!("cannot cancel the jobs of run {} in Slurm: {error}", run.id)))?;
     // What ended by itself meanwhile is not cancelled: a resumed run learns how from its keeper.
     let mut cancelled: Vec<String> = orphaned;
     cancelled.extend(ends.iter().take(count).filter(|end| end.how == How::Cancelled).map(|end| end.token));
-    let mut ended = Ended { count: cancelled.len(), warnings: Vec::new() };
+    let mut ended = Ended { count: cancelled.len() + cancelled_in_slurm.len(), warnings: Vec::new() };
     let writer = journal.writer(&lock)?;
-    for token in cancelled {
-        let Some((number, attempt)) = Processes::attempt_of(&token) else { continue };
+    let attempts = cancelled.into_iter().filter_map(|token| Some((Processes::attempt_of(&token)?, token)));
+    let in_slurm = cancelled_in_slurm.iter().map(|key| ((key.job as usize, key.attempt), key.token()));
+    for ((number, attempt), token) in attempts.chain(in_slurm) {
         let error = Some("cancelled on request, after its run was interrupted".to_owned());
         let detail = Detail { token: Some(token), error, ..Detail::default() };
         writer.record(Moved::new(number as u32, attempt, State::Cancelled).with(detail));

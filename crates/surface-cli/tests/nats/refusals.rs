@@ -27,7 +27,7 @@ fn refused(site: &Site, part: &str) {
         let mut command = site.command(run);
         let output = command.env("NATS_USER", "robot").env("NATS_PASSWORD", "wrong-secret").output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(6), "{said}");
+        assert_eq!(output.status.code(), Some(8), "{said}");
         assert!(said.contains(part) && said.lines().count() == 1, "{said}");
         assert!(!said.contains("secret"), "{said}");
         assert!(!site.path("out.txt").exists(), "nothing was started");

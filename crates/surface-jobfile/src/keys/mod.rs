@@ -12,13 +12,13 @@ mod set;
 mod table;
 
 pub(crate) use surface_text::fields::{Field, Spanned, Values};
-pub(crate) use table::{JOB, MOST, RESOURCES, SHARED, TOP};
+pub(crate) use table::{JOB, MOST, RESOURCES, RUN, SHARED, SLURM, TOP};
 
 use surface_text::reference::{Entry, Shape};
 use surface_text::tree::Node;
 
 use crate::draft::{Draft, Settings};
-use crate::plan::Resources;
+use crate::plan::{On, Resources, Slurm};
 
 /// A row of the table.
 #[derive(Clone, Copy)]
@@ -42,6 +42,10 @@ pub(crate) enum Set {
     Shared(for<'t> fn(&mut Settings, &Key, &Node<'t>, &mut Values<'t>)),
     /// How much there is of something.
     Resource(for<'t> fn(&mut Resources, &Key, &Node<'t>, &mut Values<'t>)),
+    /// Where jobs run.
+    Run(for<'t> fn(&mut Option<On>, &Key, &Node<'t>, &mut Values<'t>)),
+    /// How jobs go to Slurm.
+    Slurm(for<'t> fn(&mut Slurm, &Key, &Node<'t>, &mut Values<'t>)),
     /// A part of the file; other tables describe what is in it.
     Part,
 }

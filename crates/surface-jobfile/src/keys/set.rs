@@ -7,7 +7,7 @@
 
 use super::{Field, Key, Spanned, Values};
 use crate::draft::{Draft, Line, Settings};
-use crate::plan::{Class, Incomplete, OnCrash, OverRam, Resources};
+use crate::plan::{Class, Incomplete, On, OnCrash, OverRam, Resources, Slurm};
 use surface_text::tree::{Node, Value};
 
 /// CPUs that `cpus` may list.
@@ -231,4 +231,71 @@ pub(super) fn all_vram<'t>(resources: &mut Resources, key: &Key, node: &Node<'t>
 
 pub(super) fn all_gpus<'t>(resources: &mut Resources, key: &Key, node: &Node<'t>, values: &mut Values<'t>) {
     resources.gpus = small(key, node, values);
+}
+
+const PLACES: [(&str, On); 2] = [("local", On::Local), ("slurm", On::Slurm)];
+
+pub(super) fn on<'n, 't>(draft: &mut Draft<'n, 't>, key: &Key, node: &'n Node<'t>, values: &mut Values<'t>) {
+    draft.on = values.choice(&key.field, node, &PLACES);
+}
+
+pub(super) fn nodes<'n, 't>(draft: &mut Draft<'n, 't>, key: &Key, node: &'n Node<'t>, values: &mut Values<'t>) {
+    draft.nodes = small(key, node, values);
+}
+
+pub(super) fn all_on<'t>(on: &mut Option<On>, key: &Key, node: &Node<'t>, values: &mut Values<'t>) {
+    *on = values.choice(&key.field, node, &PLACES);
+}
+
+/// A text of `[slurm]`.
+pub(super) fn slurm_text<'t>(slurm: &mut Slurm, key: &Key, node: &Node<'t>, values: &mut Values<'t>) {
+    let Some(text) = values.some_text(&key.field, node).map(str::to_owned) else { return };
+    let field = match key.field.name {
+        "partition" => &mut slurm.partition,
+        "account" => &mut slurm.account,
+        "qos" => &mut slurm.qos,
+        "constraint" => &mut slurm.constraint,
+        _ => &mut slurm.prologue,
+    };
+    *field = Some(text);
+}
+
+/// A list of `[slurm]`.
+pub(super) fn slurm_texts<'t>(slurm: &mut Slurm, key: &Key, node: &Node<'t>, values: &mut Values<'t>) {
+    let texts = values.texts(&key.field, node).unwrap_or_default();
+    let texts = texts.into_iter().map(|text| text.value.to_owned()).collect();
+    let field = if key.field.name == "modules" { &mut slurm.modules } else { &mut slurm.options };
+    *field = texts;
+}
+
+pub(super) fn slurm_vram<'t>(slurm: &mut Slurm, key: &Key, node: &Node<'t>, values: &mut Values<'t>) {
+    let Some(text) = values.some_text(&key.field, node) else { return };
+    if text != "gpu" && text.strip_prefix("gres:").is_none_or(str::is_empty) {
+        let message = format!("`vram` is `{text}`, which names no resource of Slurm");
+        let help = "write \"gres:vram\" for a generic resource that counts MiB, or \"gpu\" for whole graphics cards";
+        return values.report.add(&node.at, message, help);
+    }
+    slurm.vram = Some(text.to_owned());
+}
+
+pub(super) fn slurm_window<'t>(slurm: &mut Slurm, key: &Key, node: &Node<'t>, values: &mut Values<'t>) {
+    slurm.window = small(key, node, values);
+}
+
+pub(super) fn slurm_resources<'t>(slurm: &mut Slurm, key: &Key, node: &Node<'t>, values: &mut Values<'t>) {
+    for (name, theirs) in values.env(&key.field, node) {
+        let is_known = ["gres:", "license:"]
+            .iter()
+            .any(|kind| theirs.value.strip_prefix(kind).is_some_and(|name| !name.is_empty()));
+        if is_known {
+            slurm.resources.push((name, theirs.value));
+        } else {
+            let message = format!("`{}` names no resource of Slurm", theirs.value);
+            values.report.add(
+                &theirs.at,
+                message,
+                format!("write `{name} = \"license:NAME\"` or `{name} = \"gres:NAME\"`"),
+            );
+        }
+    }
 }

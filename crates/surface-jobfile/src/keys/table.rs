@@ -39,6 +39,14 @@ pub(crate) const TOP: &[Key] = &[
         "limits for all jobs together",
         Set::Part,
     ),
+    key(Field::new("run", "a section", "{ on = \"slurm\" }"), Section("run"), NONE, "how the run is made", Set::Part),
+    key(
+        Field::new("slurm", "a section", "{ partition = \"gpu\" }"),
+        Section("slurm"),
+        "what Slurm does without options",
+        "how jobs go to a Slurm cluster",
+        Set::Part,
+    ),
     key(
         Field::new("defaults", "a section", "{ retries = 1 }"),
         Section("defaults"),
@@ -91,6 +99,89 @@ pub(crate) const RESOURCES: &[Key] = &[
         "the cards that the driver reports",
         "number of graphics cards that may be used, from the first. If the driver reports none, this many are assumed, numbered from 0",
         Set::Resource(set::all_gpus),
+    ),
+];
+
+/// How the run is made.
+pub(crate) const RUN: &[Key] = &[key(
+    Field::new("on", "\"local\" or \"slurm\"", "\"slurm\""),
+    Word(&["local", "slurm"]),
+    "local",
+    "where jobs run: on this machine, or on the nodes of a Slurm cluster; --on of the command line goes before it",
+    Set::Run(set::all_on),
+)];
+
+/// How jobs go to Slurm.
+pub(crate) const SLURM: &[Key] = &[
+    key(
+        Field::new("partition", "a text", "\"gpu\""),
+        Text,
+        "that of the cluster",
+        "the partition: `--partition` of sbatch",
+        Set::Slurm(set::slurm_text),
+    ),
+    key(
+        Field::new("account", "a text", "\"film\""),
+        Text,
+        "that of the user",
+        "the account that pays: `--account`",
+        Set::Slurm(set::slurm_text),
+    ),
+    key(
+        Field::new("qos", "a text", "\"long\""),
+        Text,
+        "that of the account",
+        "the quality of service: `--qos`",
+        Set::Slurm(set::slurm_text),
+    ),
+    key(
+        Field::new("constraint", "a text", "\"a100\""),
+        Text,
+        NONE,
+        "features that a node must have: `--constraint`",
+        Set::Slurm(set::slurm_text),
+    ),
+    key(
+        Field::new("options", "a list of options", "[\"--exclusive\"]"),
+        Texts,
+        NONE,
+        "further options of sbatch, for every job",
+        Set::Slurm(set::slurm_texts),
+    ),
+    key(
+        Field::new("vram", "\"gpu\", or \"gres:\" and a name", "\"gres:vram\""),
+        Text,
+        "\"gres:vram\" if the cluster has that resource, else \"gpu\"",
+        "how `vram` of a job is asked for: as a generic resource that counts MiB, or as whole graphics cards",
+        Set::Slurm(set::slurm_vram),
+    ),
+    key(
+        Field::new("modules", "a list of modules", "[\"cuda/12\"]"),
+        Texts,
+        NONE,
+        "environment modules that every job loads",
+        Set::Slurm(set::slurm_texts),
+    ),
+    key(
+        Field::new("prologue", "shell lines", "\"ulimit -c 0\""),
+        Text,
+        NONE,
+        "shell lines that run before each command, on its node",
+        Set::Slurm(set::slurm_text),
+    ),
+    key(
+        Field::new("window", "a whole number of jobs", "500"),
+        Whole(1, MOST),
+        "1000",
+        "how many jobs may be with Slurm at a time; the others wait here",
+        Set::Slurm(set::slurm_window),
+    ),
+    key(
+        Field::new("resources", "a table of resources", "{ licence = \"license:renderer\" }"),
+        Variables,
+        "bursar counts them",
+        "what resources of `[resources]` are called in Slurm: `license:NAME` or `gres:NAME`. Then Slurm counts them, too",
+        Set::Slurm(set::slurm_resources),
     ),
 ];
 
@@ -156,8 +247,22 @@ pub(crate) const JOB: &[Key] = &[
         Field::new("tasks", "a whole number", "50"),
         Whole(1, u32::MAX as i64),
         "no limit",
-        "with `exec`: tasks that the program may have at a time; grants a program of profile `sovereign` to start tasks at all",
+        "with `exec`: tasks that the program may have at a time; grants a program of profile `sovereign` to start tasks at all. Else, on Slurm: tasks of a parallel job (`--ntasks`), which its command starts with `srun`",
         Set::Job(set::exec_limit),
+    ),
+    key(
+        Field::new("nodes", "a whole number of nodes", "4"),
+        Whole(1, 1_000_000),
+        "1",
+        "on Slurm: nodes of a parallel job (`--nodes`)",
+        Set::Job(set::nodes),
+    ),
+    key(
+        Field::new("on", "\"local\" or \"slurm\"", "\"local\""),
+        Word(&["local", "slurm"]),
+        "that of `[run]`",
+        "where it runs: on this machine, or on a node of a Slurm cluster",
+        Set::Job(set::on),
     ),
     key(
         Field::new("needs", "a list of jobs, or \"inputs\"", "[\"other\"]"),

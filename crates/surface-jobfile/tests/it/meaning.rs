@@ -234,3 +234,44 @@ fn a_program_is_run_by_bursar_and_its_file_is_an_input() {
     assert_eq!(path, std::path::Path::new("/base/sum.jan"));
     assert_ne!(job.fingerprint(), plan.jobs[0].fingerprint(), "other arguments are another command");
 }
+
+#[test]
+fn a_job_says_where_it_runs_before_its_file_does() {
+    let plan = plan(
+        r#"
+        [run]
+        on = "slurm"
+        [slurm]
+        partition = "gpu"
+        vram = "gres:vram"
+        modules = ["cuda/12"]
+        window = 50
+        resources = { oven = "license:oven" }
+        [job.solve]
+        run = "srun solve"
+        tasks = 64
+        nodes = 4
+        [job.pack]
+        run = "tar c ."
+        on = "local"
+        [job.plugin]
+        exec = "step.jan"
+        tasks = 5
+        "#,
+    );
+    let on_slurm: Vec<bool> = plan.jobs.iter().map(|job| plan.is_on_slurm(job)).collect();
+    assert_eq!(on_slurm, [true, false, true]);
+    assert_eq!((plan.jobs[0].tasks, plan.jobs[0].nodes), (Some(64), Some(4)));
+    assert_eq!(plan.jobs[2].tasks, None, "it is a limit of the program");
+    let slurm = &plan.slurm;
+    assert_eq!(
+        (slurm.partition.as_deref(), slurm.vram.as_deref(), slurm.window),
+        (Some("gpu"), Some("gres:vram"), Some(50))
+    );
+    assert_eq!(
+        (&slurm.modules[..], &slurm.resources[..]),
+        (&["cuda/12".to_owned()][..], &[("oven".to_owned(), "license:oven".to_owned())][..])
+    );
+    let kept = serde_json::to_string(&plan).unwrap();
+    assert_eq!(serde_json::from_str::<Plan>(&kept).unwrap(), plan);
+}

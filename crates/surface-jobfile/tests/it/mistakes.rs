@@ -23,6 +23,18 @@ mistakes! {
     what_is_for_a_program_needs_one:
         "[job.a]\nrun = 'true'\nops = 5\nargs = [1]"
         => "test.toml:3:7: job `a` has `ops`, which is for a Janus program; write `exec = \"step.jan\"` instead of what it runs, or remove it\ntest.toml:4:8: job `a` has `args`, which is for a Janus program; write `exec = \"step.jan\"` instead of what it runs, or remove it";
+    a_place_that_is_none_is_named:
+        "[run]\non = 'cloud'\n[job.a]\nrun = 'true'"
+        => "test.toml:2:6: `on` takes \"local\" or \"slurm\", not 'cloud'; write `on = \"slurm\"`";
+    a_field_that_slurm_has_not_is_compared_with_those_it_has:
+        "[slurm]\npartitoin = 'gpu'\n[job.a]\nrun = 'true'"
+        => "test.toml:2:1: `partitoin` is not a field of [slurm]; did you mean `partition`?";
+    video_memory_has_one_of_two_names_in_slurm:
+        "[slurm]\nvram = 'shard'\n[job.a]\nrun = 'true'"
+        => "test.toml:2:8: `vram` is `shard`, which names no resource of Slurm; write \"gres:vram\" for a generic resource that counts MiB, or \"gpu\" for whole graphics cards";
+    a_resource_of_slurm_is_a_licence_or_generic:
+        "[slurm]\nresources = { oven = 'oven' }\n[job.a]\nrun = 'true'"
+        => "test.toml:2:22: `oven` names no resource of Slurm; write `oven = \"license:NAME\"` or `oven = \"gres:NAME\"`";
     arguments_of_a_program_are_scalars:
         "[job.a]\nexec = 'a.jan'\nargs = [[1]]"
         => "test.toml:3:9: `args` takes a list of numbers, true and false, not the list `[1]`; write `args = [20, true, \"{job}\"]`";
@@ -40,7 +52,7 @@ mistakes! {
         => "test.toml:3:1: `tokens` is not a field of a job; if it is a resource, say how much there is: `tokens = 1` under [resources]";
     an_unknown_text_lists_the_fields:
         "[job.a]\nrun = 'true'\ncolour = 'red'"
-        => "test.toml:3:1: `colour` is not a field of a job; a job has run, command, flow, exec, args, ops, spawns, channel_ops, tasks, needs, foreach, exclude, include, inputs, outputs, budget, period, deadline, shell, cpu, ram, vram, gpus, priority, retries, backoff, timeout, grace, ram_limit, over_ram, log_limit, class, weight, cpus, nice, env, cwd, incomplete, on_crash";
+        => "test.toml:3:1: `colour` is not a field of a job; a job has run, command, flow, exec, args, ops, spawns, channel_ops, tasks, nodes, on, needs, foreach, exclude, include, inputs, outputs, budget, period, deadline, shell, cpu, ram, vram, gpus, priority, retries, backoff, timeout, grace, ram_limit, over_ram, log_limit, class, weight, cpus, nice, env, cwd, incomplete, on_crash";
     a_weight_of_nothing_is_none:
         "[job.a]\nrun = 'true'\nweight = 0"
         => "test.toml:3:10: `weight` is 0, but the minimum is 1; write a number from 1 to 10000";
@@ -73,7 +85,7 @@ mistakes! {
         => "test.toml:1:2: `jobs` is not a part of a job file; did you mean `job`?";
     a_table_that_is_no_part_may_be_a_job:
         "[render]\nrun = 'true'"
-        => "test.toml:1:2: `render` is not a part of a job file; a job is written `[job.render]`; the parts are name, [resources], [defaults], [env] and [job.NAME]";
+        => "test.toml:1:2: `render` is not a part of a job file; a job is written `[job.render]`; the parts are name, [resources], [run], [slurm], [defaults], [env] and [job.NAME]";
     a_field_outside_of_a_job_belongs_into_one:
         "retries = 3\n[job.a]\nrun = 'true'"
         => "test.toml:1:1: `retries` is not a part of a job file; write it in a job, `[job.NAME]`, or for all jobs in `[defaults]`";

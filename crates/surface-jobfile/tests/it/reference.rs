@@ -20,6 +20,7 @@ fn file_with(heading: &str, key: &str, example: &str) -> Vec<String> {
     match heading {
         "file" => vec![format!("{key} = {example}\n{}", if key == "job" { "" } else { "[job.a]\nrun = \"true\"" })],
         "[resources]" => vec![format!("[resources]\n{key} = {example}\n[job.a]\nrun = \"true\"")],
+        "[run]" | "[slurm]" => vec![format!("{heading}\n{key} = {example}\n[job.a]\nrun = \"true\"")],
         "[job.NAME]" => vec![job],
         "[job.NAME] and [defaults]" => {
             vec![job, format!("[defaults]\n{key} = {example}\n[job.a]\nrun = \"true\"")]

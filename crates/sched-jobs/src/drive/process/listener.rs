@@ -49,6 +49,13 @@ pub struct CommandEnd {
     pub peak_vram_mb: Option<u64>,
 }
 
+impl CommandEnd {
+    /// The end of a command that another executor ran.
+    pub fn new(end: End, outcome: Outcome, made: Vec<Made>) -> Self {
+        Self { end, outcome, made, peak_vram_mb: None }
+    }
+}
+
 /// The callback that gets [`News`].
 pub type Listen = Box<dyn Fn(AttemptId, News<'_>) + Send + Sync>;
 

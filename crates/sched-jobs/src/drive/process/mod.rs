@@ -30,7 +30,7 @@ use policy_jobs::{Cause, Gpu, GpuDriver, JobId};
 
 pub use self::command::{Command, OnCrash};
 pub use self::listener::{CommandEnd, Listen, LogPath, News};
-pub use self::outputs::{Made, Stamp};
+pub use self::outputs::{Made, Stamp, Verdict, Watched};
 pub use self::vram::VramWatch;
 pub use self::words::{exit_code, words};
 pub use mech_process::keeper::main as keeper_main;
@@ -41,7 +41,6 @@ pub use mech_process::{
 };
 
 use self::attempts::Attempts;
-use self::outputs::Watched;
 use crate::executor::{AttemptId, Executor, Order, Outcome, Reporter};
 
 /// An executor for jobs whose work is a [`Command`].

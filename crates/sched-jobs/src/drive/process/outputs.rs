@@ -85,7 +85,8 @@ fn doubtful(outputs: &[PathBuf]) -> Vec<String> {
 }
 
 /// The declared files of an attempt, before and after.
-pub(super) struct Watched {
+#[derive(Debug)]
+pub struct Watched {
     outputs: Vec<PathBuf>,
     /// Their stamps before the attempt; None if unknown.
     before: Option<Vec<Option<Option<Stamp>>>>,
@@ -93,27 +94,30 @@ pub(super) struct Watched {
 }
 
 /// The result of an attempt.
-pub(super) struct Verdict {
-    pub(super) outcome: Outcome,
-    pub(super) made: Vec<Made>,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// Whether it succeeded: a command may exit with 0 and not have made its outputs.
+    pub outcome: Outcome,
+    /// The declared files, after a success.
+    pub made: Vec<Made>,
     /// Messages for a person.
-    pub(super) warnings: Vec<String>,
+    pub warnings: Vec<String>,
 }
 
 impl Watched {
     /// The files of an attempt that starts now.
-    pub(super) fn before(command: &Command) -> Self {
+    pub fn before(command: &Command) -> Self {
         let before = command.outputs.iter().map(|path| Stamp::of(path)).collect();
         Self { before: Some(before), ..Self::found(command) }
     }
 
     /// The files of an attempt that an earlier process of the program started.
-    pub(super) fn found(command: &Command) -> Self {
+    pub fn found(command: &Command) -> Self {
         Self { outputs: command.outputs.clone(), before: None, keep: command.keep_incomplete }
     }
 
     /// Judges an attempt whose command ended like this.
-    pub(super) fn end(&self, how: &How) -> Verdict {
+    pub fn end(&self, how: &How) -> Verdict {
         let (mut outcome, mut made) = (words::outcome(how), Vec::new());
         if outcome == Outcome::Succeeded {
             for path in &self.outputs {

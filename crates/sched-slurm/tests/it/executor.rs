@@ -1,0 +1,269 @@
+//! The executor over a cluster that loses answers, forgets jobs, and starts them twice.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use sched_jobs::process::Command;
+use sched_jobs::{AttemptId, Cause, Jobs, State};
+use sched_slurm::{Job, Left, Remains, Request, Settings, Site, Slurm, SlurmError, VramAs, left};
+
+use crate::fake::{Fake, Mood, run};
+
+const LONG: Duration = Duration::from_secs(30);
+
+struct Play {
+    folder: tempfile::TempDir,
+    fake: Arc<Fake>,
+    slurm: Arc<Slurm>,
+    jobs: Jobs,
+}
+
+impl Play {
+    fn new(starts: bool) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let fake = Arc::new(Fake::default());
+        fake.state().starts = starts;
+        let slurm = slurm(&fake, folder.path());
+        Self { folder, fake, slurm, jobs: Jobs::builder().build() }
+    }
+
+    fn marks(&self) -> std::path::PathBuf {
+        self.folder.path().join("marks")
+    }
+
+    /// A job that leaves a line.
+    fn job(&self, name: &str, line: &str) -> sched_jobs::Job {
+        let mut command = Command::new(["sh", "-c", line]);
+        command.cwd = Some(self.folder.path().to_owned());
+        command.grace = Duration::from_secs(1);
+        let work = Job { command, request: Request::default() };
+        sched_jobs::Job::new(name).cpu_slots(0).ram_mb(0).execute(self.slurm.clone(), Arc::new(work))
+    }
+
+    fn effects(&self) -> usize {
+        fs::read_to_string(self.folder.path().join("effects")).unwrap_or_default().lines().count()
+    }
+
+    fn ends(&self) {
+        self.jobs.wait_timeout(LONG).expect("it ends").expect("it succeeds");
+    }
+
+    fn fails(&self) -> Cause {
+        let failed = self.jobs.wait_timeout(LONG).expect("it ends").expect_err("it fails");
+        failed.first[0].1.clone()
+    }
+
+    fn until(&self, what: impl Fn(&Fake) -> bool) {
+        let began = Instant::now();
+        while !what(&self.fake) {
+            assert!(began.elapsed() < LONG);
+            sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+fn slurm(fake: &Arc<Fake>, folder: &Path) -> Arc<Slurm> {
+    let logs = folder.to_owned();
+    let settings = Settings {
+        folder: folder.join("marks"),
+        run: "r-1".to_owned(),
+        site: Site::default(),
+        log: Box::new(move |attempt: AttemptId| logs.join(format!("{}.log", attempt.job.index()))),
+        listen: Box::new(|_, _| ()),
+    };
+    Arc::new(Slurm::open(fake.clone(), settings).unwrap())
+}
+
+const EFFECT: &str = "echo effect >> effects";
+
+#[test]
+fn a_graph_runs_and_no_job_needs_more_than_two_calls() {
+    let play = Play::new(true);
+    for n in 0..30 {
+        let job = play.job(&format!("{n}"), EFFECT);
+        play.jobs.submit(if n < 10 { job } else { job.needs(format!("{}", n - 10)) }).unwrap();
+    }
+    play.ends();
+    let state = play.fake.state();
+    assert_eq!((play.effects(), state.submits), (30, 30));
+    assert!(state.queries <= 30, "{} questions", state.queries);
+}
+
+#[test]
+fn an_answer_that_is_lost_costs_no_second_effect() {
+    let play = Play::new(true);
+    play.fake.state().moods = vec![Mood::AcceptSilently, Mood::Silent, Mood::Silent];
+    play.jobs.submit(play.job("a", &format!("sleep 2; {EFFECT}"))).unwrap();
+    play.ends();
+    assert_eq!(play.effects(), 1);
+    assert_eq!(play.fake.state().submits, 1, "it was found in the queue");
+}
+
+#[test]
+fn a_call_that_never_arrived_is_made_again() {
+    let play = Play::new(true);
+    play.fake.state().moods = vec![Mood::Silent];
+    play.jobs.submit(play.job("a", EFFECT)).unwrap();
+    play.ends();
+    assert_eq!((play.effects(), play.fake.state().submits), (1, 2));
+}
+
+#[test]
+fn a_forgotten_submission_whose_id_another_job_has_is_submitted_again() {
+    let play = Play::new(false);
+    play.jobs.submit(play.job("a", EFFECT)).unwrap();
+    play.until(|fake| fake.state().jobs.contains_key(&1));
+    let lost = play.fake.forget(1);
+    let mut other = lost.submission.clone();
+    other.options = vec!["--comment=of another user".to_owned()];
+    {
+        let mut state = play.fake.state();
+        (state.starts, state.last_id) = (true, 1);
+        state.jobs.insert(1, crate::fake::Job { submission: other, script: None, fate: Some("FAILED") });
+    }
+    play.ends();
+    assert_eq!((play.effects(), play.fake.state().submits), (1, 2));
+    // The lost one turns up again, and does nothing.
+    let again = run(1, &lost.submission).wait().unwrap();
+    assert!(again.success() && play.effects() == 1);
+}
+
+#[test]
+fn a_controller_that_is_down_for_a_while_delays_and_breaks_nothing() {
+    let play = Play::new(true);
+    play.fake.state().is_down = true;
+    for n in 0..5 {
+        play.jobs.submit(play.job(&format!("{n}"), EFFECT)).unwrap();
+    }
+    sleep(Duration::from_secs(2));
+    assert_eq!(play.effects(), 0);
+    let first = AttemptId { job: play.jobs.statuses()[0].id, attempt: 1 };
+    let words = play.slurm.status(first).unwrap();
+    assert!(words.ends_with("Slurm does not answer: down"), "{words}");
+    play.fake.state().is_down = false;
+    play.ends();
+    assert_eq!(play.effects(), 5);
+}
+
+#[test]
+fn a_refusal_is_final_and_names_the_reason() {
+    let play = Play::new(true);
+    play.fake.state().moods = vec![Mood::Refuse];
+    play.jobs.submit(play.job("a", EFFECT).retries(3)).unwrap();
+    assert_eq!(play.fails(), Cause::Permanent("Slurm refuses it: Invalid account".to_owned()));
+    assert_eq!((play.effects(), play.fake.state().submits), (0, 1));
+}
+
+#[test]
+fn what_vanishes_while_it_runs_has_failed_and_says_so() {
+    let play = Play::new(true);
+    play.jobs.submit(play.job("a", "sleep 5")).unwrap();
+    play.until(|fake| fake.state().jobs.contains_key(&1));
+    sleep(Duration::from_millis(300));
+    {
+        let mut state = play.fake.state();
+        let job = state.jobs.get_mut(&1).unwrap();
+        let script = job.script.as_mut().unwrap();
+        script.kill().unwrap();
+        job.fate = Some("NODE_FAIL");
+    }
+    assert_eq!(play.fails(), Cause::Error("its node failed while its command ran".to_owned()));
+}
+
+#[test]
+fn what_is_cancelled_in_slurm_before_it_begins_has_failed_and_never_begins() {
+    let play = Play::new(false);
+    play.jobs.submit(play.job("a", EFFECT)).unwrap();
+    play.until(|fake| fake.state().jobs.contains_key(&1));
+    play.fake.state().jobs.get_mut(&1).unwrap().fate = Some("CANCELLED");
+    assert_eq!(play.fails(), Cause::Error("was cancelled in Slurm before its command began".to_owned()));
+    play.fake.start(1);
+    sleep(Duration::from_millis(300));
+    assert_eq!(play.effects(), 0);
+}
+
+#[test]
+fn a_cancelled_job_that_waits_in_the_queue_ends_at_once_and_leaves_it() {
+    let play = Play::new(false);
+    play.jobs.submit(play.job("a", EFFECT)).unwrap();
+    play.until(|fake| fake.state().jobs.contains_key(&1));
+    sleep(Duration::from_millis(50));
+    play.jobs.cancel_and_wait("a").unwrap();
+    assert_eq!(play.jobs.status("a").unwrap().state, State::Cancelled);
+    play.until(|fake| fake.state().cancelled == [1]);
+    assert_eq!(left(&play.marks()).unwrap()[0].what, Remains::Revoked);
+}
+
+#[test]
+fn a_cancelled_job_that_ignores_the_request_is_killed_after_its_grace() {
+    let play = Play::new(true);
+    play.jobs.submit(play.job("a", "trap '' TERM; echo $$ > pid; touch ready; while :; do sleep 0.1; done")).unwrap();
+    play.until(|_| play.folder.path().join("ready").exists());
+    play.until(|_| {
+        play.slurm
+            .status(AttemptId { job: play.jobs.status("a").unwrap().id, attempt: 1 })
+            .is_some_and(|words| words.contains("n1"))
+    });
+    play.jobs.cancel_and_wait("a").unwrap();
+    assert!(play.fake.state().cancelled.len() >= 2, "asked, then killed");
+    // Only its script is gone; Slurm would kill what that started, too.
+    let pid = fs::read_to_string(play.folder.path().join("pid")).unwrap();
+    std::process::Command::new("kill").args(["-KILL", pid.trim()]).status().unwrap();
+}
+
+#[test]
+fn a_pause_that_slurm_does_not_permit_cancels_nothing() {
+    let play = Play::new(true);
+    play.jobs.submit(play.job("a", &format!("sleep 1; {EFFECT}"))).unwrap();
+    play.until(|fake| fake.state().jobs.contains_key(&1));
+    play.jobs.pause("a").unwrap();
+    play.jobs.resume("a").unwrap();
+    play.ends();
+    assert_eq!(play.effects(), 1);
+}
+
+#[test]
+fn a_later_process_continues_what_waits_what_runs_and_what_has_ended() {
+    let play = Play::new(false);
+    for (name, line) in
+        [("waits", EFFECT.to_owned()), ("runs", format!("sleep 2; {EFFECT}")), ("ended", EFFECT.to_owned())]
+    {
+        play.jobs.submit(play.job(name, &line)).unwrap();
+    }
+    play.until(|fake| fake.state().jobs.len() == 3);
+    play.fake.start(2);
+    play.fake.start(3);
+    let has_ended = |left: &Left| left.what == Remains::Ended;
+    play.until(|_| {
+        left(&play.marks()).unwrap().iter().any(has_ended) && left(&play.marks()).unwrap()[1].what == Remains::Began
+    });
+    let found: Vec<Left> = left(&play.marks()).unwrap();
+    assert_eq!(
+        found.iter().map(|left| left.what).collect::<Vec<_>>(),
+        [Remains::Waits, Remains::Began, Remains::Ended]
+    );
+    // As after `kill -9`: the first process says nothing more.
+    let Play { folder, fake, slurm: first, jobs } = play;
+    std::mem::forget((first, jobs));
+    let play = Play { slurm: slurm(&fake, folder.path()), folder, fake, jobs: Jobs::builder().build() };
+    for (left, name) in found.iter().zip(["waits", "runs", "ended"]) {
+        play.jobs.submit(play.job(name, EFFECT).found(left.key.token())).unwrap();
+    }
+    sleep(Duration::from_secs(1));
+    play.fake.start(1);
+    play.ends();
+    assert_eq!((play.effects(), play.fake.state().submits), (3, 3));
+}
+
+#[test]
+fn a_partition_that_is_not_there_is_named_with_those_that_are() {
+    let mut site = Site { partition: Some("gpu".to_owned()), ..Site::default() };
+    let error = sched_slurm::check(&Fake::default(), &mut site).unwrap_err();
+    assert_eq!(error, SlurmError::NoPartition { name: "gpu".to_owned(), known: vec!["main".to_owned()] });
+    site.partition = Some("main".to_owned());
+    sched_slurm::check(&Fake::default(), &mut site).unwrap();
+    assert_eq!(site.vram, VramAs::Gres("vram".to_owned()), "the cluster has it");
+}

@@ -1,0 +1,110 @@
+//! Scripts, run by a real shell.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command as Process, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use sched_jobs::process::Command;
+use sched_slurm::key::Key;
+use sched_slurm::marks::{End, EndKind, Start};
+use sched_slurm::request::Site;
+use sched_slurm::{Remains, left, read_end, script};
+
+const KEY: Key = Key { job: 0, attempt: 1, edition: 0 };
+
+fn write(folder: &Path, line: &str, change: impl FnOnce(&mut Command, &mut Site)) {
+    let mut command = Command::new(["sh", "-c", line]);
+    let mut site = Site::default();
+    change(&mut command, &mut site);
+    fs::write(folder.join("0.1.0.sh"), script::text(KEY, folder, &command, &site)).unwrap();
+    fs::write(folder.join("0.1.0.permit"), "").unwrap();
+}
+
+fn shell(folder: &Path) -> Process {
+    let mut shell = Process::new("sh");
+    shell.arg(folder.join("0.1.0.sh")).env("SLURM_JOB_ID", "7").env("SLURMD_NODENAME", "n2");
+    shell.stdout(Stdio::null());
+    shell
+}
+
+fn end_of(folder: &Path) -> End {
+    read_end(folder, KEY).expect("there is a mark of the end")
+}
+
+#[test]
+fn a_command_runs_once_however_often_its_script_starts() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write(folder, "echo effect >> effects; exit 3", |command, _| command.cwd = Some(folder.to_owned()));
+    let mut starts: Vec<_> = (0..20).map(|_| shell(folder).spawn().unwrap()).collect();
+    let codes: Vec<_> = starts.iter_mut().map(|start| start.wait().unwrap().code().unwrap()).collect();
+    assert_eq!(fs::read_to_string(folder.join("effects")).unwrap(), "effect\n");
+    assert_eq!(codes.iter().filter(|code| **code == 3).count(), 1, "{codes:?}");
+    assert_eq!(codes.iter().filter(|code| **code == 0).count(), 19, "{codes:?}");
+    assert_eq!((end_of(folder).kind, end_of(folder).code), (EndKind::Exit, 3));
+    let start = Start::read(&fs::read_to_string(folder.join("0.1.0.start")).unwrap()).unwrap();
+    assert_eq!((start.id, start.node.as_str()), (7, "n2"));
+    assert!(folder.join(start.taken).exists());
+    assert_eq!(left(folder).unwrap()[0].what, Remains::Ended);
+}
+
+#[test]
+fn without_a_permit_nothing_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write(folder, "echo effect >> effects", |command, _| command.cwd = Some(folder.to_owned()));
+    fs::remove_file(folder.join("0.1.0.permit")).unwrap();
+    assert!(shell(folder).status().unwrap().success());
+    assert!(!folder.join("effects").exists() && !folder.join("0.1.0.end").exists());
+}
+
+#[test]
+fn a_script_that_is_asked_to_end_asks_its_command_and_waits_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write(folder, "trap 'sleep 0.3; exit 9' TERM; touch ready; sleep 60 & wait", |command, _| {
+        command.cwd = Some(folder.to_owned());
+    });
+    let mut start = shell(folder).spawn().unwrap();
+    while !folder.join("ready").exists() {
+        sleep(Duration::from_millis(10));
+    }
+    assert!(Process::new("kill").arg(start.id().to_string()).status().unwrap().success());
+    assert_eq!(start.wait().unwrap().code(), Some(9));
+    assert_eq!((end_of(folder).kind, end_of(folder).code), (EndKind::Asked, 9));
+}
+
+#[test]
+fn words_with_quotes_and_variables_with_dollars_arrive_as_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = &folder.path().join("it's a $HOME");
+    fs::create_dir(folder).unwrap();
+    write(folder, r#"printf '%s|%s' "$A" 'b$c"' > out"#, |command, site| {
+        command.cwd = Some(folder.clone());
+        command.env = vec![("A".into(), "it's `a` \\ $B".into())];
+        site.prologue = Some("PROLOGUE=1; export PROLOGUE".to_owned());
+    });
+    assert!(shell(folder).status().unwrap().success());
+    assert_eq!(fs::read_to_string(folder.join("out")).unwrap(), "it's `a` \\ $B|b$c\"");
+}
+
+#[test]
+fn a_time_limit_a_missing_folder_and_a_missing_output_are_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write(folder, "sleep 60", |command, _| command.limits.wall = Some(Duration::from_millis(200)));
+    assert_eq!(shell(folder).status().unwrap().code(), Some(124));
+    assert!(end_of(folder).wall >= Duration::from_millis(200));
+    write(folder, "true", |command, _| command.cwd = Some(folder.join("none")));
+    assert_eq!(shell(folder).stderr(Stdio::null()).status().unwrap().code(), Some(127));
+    assert_eq!(end_of(folder).kind, EndKind::NotStarted);
+    let (made, missing) = (folder.join("made"), folder.join("not made"));
+    write(folder, "touch made", |command, _| {
+        command.cwd = Some(folder.to_owned());
+        command.outputs = vec![made, missing.clone()];
+    });
+    assert!(shell(folder).status().unwrap().success());
+    assert_eq!(end_of(folder).missing.as_deref(), missing.to_str());
+}
