@@ -13,9 +13,9 @@
 
 /// `Arc::new`, field by field. All values are there before memory is taken.
 macro_rules! in_arc {
-    ($type:ident { $($field:ident: $value:expr),* $(,)? }) => {{
+    ($type:ident { $($field:ident $(: $value:expr)?),* $(,)? }) => {{
         let _has_all_fields = |made: &$type| { let $type { $($field: _),* } = made; };
-        $(let $field = $value;)*
+        $($(let $field = $value;)?)*
         // Not `Arc::get_mut`: it locks the count of weak references, an atomic operation for what has none.
         let place = ::std::sync::Arc::into_raw(::std::sync::Arc::<$type>::new_uninit()).cast_mut().cast::<$type>();
         // SAFETY: just made, so ours alone; as large and as aligned as the type says. All fields are written: the pattern above names them all. So the value is initialised
