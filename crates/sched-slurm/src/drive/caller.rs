@@ -210,10 +210,18 @@ impl Shared {
         if ids.is_empty() {
             return;
         }
-        let result = self.cluster.cancel(&ids, false);
+        let result = self.cancel_ours(&ids, false);
         if !self.answered(&result) {
             self.table().to_cancel.extend(ids);
         }
+    }
+
+    /// Cancels those of these ids that are jobs of this run now: after a crash slurmctld gives an id that it has forgotten to another job.
+    fn cancel_ours(&self, ids: &[u64], now: bool) -> Result<(), CallError> {
+        let rows = self.cluster.queue()?;
+        let is_ours = |row: &&Row| Key::of_comment(&row.comment, self.folder.path()).is_some();
+        let ours: Vec<u64> = rows.iter().filter(is_ours).map(|row| row.id).filter(|id| ids.contains(id)).collect();
+        if ours.is_empty() { Ok(()) } else { self.cluster.cancel(&ours, now) }
     }
 
     fn kill_overdue(&self) {
@@ -232,7 +240,7 @@ impl Shared {
             ids
         };
         if !ids.is_empty() {
-            let result = self.cluster.cancel(&ids, true);
+            let result = self.cancel_ours(&ids, true);
             self.answered(&result);
         }
     }

@@ -198,6 +198,25 @@ fn a_cancelled_job_that_waits_in_the_queue_ends_at_once_and_leaves_it() {
 }
 
 #[test]
+fn a_cancellation_does_not_reach_another_job_that_has_got_the_id() {
+    let play = Play::new(false);
+    play.jobs.submit(play.job("a", EFFECT)).unwrap();
+    play.until(|fake| fake.state().jobs.contains_key(&1));
+    sleep(Duration::from_millis(50)); // the answer, with the id, has come
+    let mut other = play.fake.forget(1).submission;
+    other.options = vec!["--comment=of another run".to_owned()];
+    {
+        let mut state = play.fake.state();
+        state.last_id = 1;
+        state.jobs.insert(1, crate::fake::Job { submission: other, script: None, fate: None });
+    }
+    play.jobs.cancel_and_wait("a").unwrap();
+    let Play { fake, slurm, jobs, folder: _folder } = play;
+    drop((jobs, slurm)); // what is to be cancelled is cancelled before
+    assert!(fake.state().cancelled.is_empty(), "{:?}", fake.state().cancelled);
+}
+
+#[test]
 fn a_cancelled_job_that_ignores_the_request_is_killed_after_its_grace() {
     let play = Play::new(true);
     play.jobs.submit(play.job("a", "trap '' TERM; echo $$ > pid; touch ready; while :; do sleep 0.1; done")).unwrap();
