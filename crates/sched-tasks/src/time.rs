@@ -80,7 +80,12 @@ impl Sleep {
     fn poll_due(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let at = self.at;
         let is_over = match &self.set {
-            Some(set) => set.wait.poll(cx.waker()),
+            Some(set) if !set.wait.poll(cx.waker()) => false,
+            Some(set) if at > clock::now() && set.clock.has_stopped() => {
+                self.set = None; // the runtime on which it was polled has ended: the one it is polled on now takes over
+                return self.poll_due(cx);
+            }
+            Some(_) => true,
             None if at <= clock::now() => true,
             None => {
                 let wait = FutureWait::begin(cx.waker());

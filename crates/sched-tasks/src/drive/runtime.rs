@@ -50,7 +50,7 @@ use crate::{
 ///
 /// Most programs need none by name: [`run`](crate::run) and [`nursery`](crate::nursery) use a common one, made on first use.
 ///
-/// One that is dropped ends everything that runs on it, and its threads. Its queues stay, some 3 kB and 6 kB for each worker, because late wakes may look at them: use one again rather than make very many.
+/// One that is dropped ends everything that runs on it, and its threads. Its queues stay, some 3 kB and 9 kB for each worker, because late wakes may look at them: use one again rather than make very many.
 ///
 /// ```
 /// use bursar::Runtime;

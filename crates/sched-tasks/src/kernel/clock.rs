@@ -272,15 +272,24 @@ impl Clock {
         }
     }
 
-    /// Ends the thread.
+    /// Whether its runtime has ended: then nothing is woken at its time any more.
+    pub(crate) fn has_stopped(&self) -> bool {
+        self.lock().stopped
+    }
+
+    /// Ends the thread, and wakes the futures that still wait for a time: they go on with another clock.
     pub(crate) fn stop(&self) {
-        let thread = {
+        let (thread, alarms) = {
             let mut state = self.lock();
             state.stopped = true;
-            state.alarms.clear();
-            state.thread.take()
+            (state.thread.take(), std::mem::take(&mut state.alarms))
         };
-        self.timers.iter().for_each(WorkerTimers::clear_all);
+        for alarm in alarms.into_values() {
+            if let Alarm::Wake(token, code) = alarm {
+                wake::wake(token, code);
+            }
+        }
+        self.timers.iter().for_each(WorkerTimers::wake_all);
         self.changed.notify_one();
         if let Some(thread) = thread {
             thread.join().expect("the clock does not panic");

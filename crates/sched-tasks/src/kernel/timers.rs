@@ -87,10 +87,16 @@ impl WorkerTimers {
         }
     }
 
-    pub(crate) fn clear_all(&self) {
-        let mut state = self.0.lock();
-        state.wheel.clear_all();
-        state.of_futures = 0;
+    /// The runtime ends: what waits is woken, and finds that out. Only futures are left, which others may poll.
+    pub(crate) fn wake_all(&self) {
+        let timers = {
+            let mut state = self.0.lock();
+            state.of_futures = 0;
+            state.wheel.clear_all()
+        };
+        for timer in timers {
+            wake::wake(timer.token, timer.code);
+        }
     }
 
     /// When to look again: no timer is due before.

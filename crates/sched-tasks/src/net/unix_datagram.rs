@@ -13,6 +13,8 @@ use std::{
     time::Duration,
 };
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
 use super::connection::Connection;
 use crate::reactor::{Registered, charge, refuse_seeded};
 
@@ -74,12 +76,12 @@ impl UnixDatagram {
 
     /// Receives a datagram. What does not fit into `into` is lost.
     pub fn recv(&self, into: &mut [u8]) -> io::Result<usize> {
-        self.0.reading(|io| io.recv(into))
+        self.0.reading(|io| or_end(io, io.recv(into)))
     }
 
     /// Receives a datagram; returns its length and who sent it. What does not fit into `into` is lost.
     pub fn recv_from(&self, into: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        self.0.reading(|io| io.recv_from(into))
+        self.0.reading(|io| or_end_from(io, io.recv_from(into)))
     }
 
     /// As [`send`](Self::send), in a future.
@@ -89,12 +91,12 @@ impl UnixDatagram {
 
     /// As [`recv`](Self::recv), in a future. If it is dropped before it is done, it has received nothing.
     pub async fn recv_async(&self, into: &mut [u8]) -> io::Result<usize> {
-        self.0.reading_async(|io| io.recv(into)).await
+        self.0.reading_async(|io| or_end(io, io.recv(into))).await
     }
 
     /// As [`recv_from`](Self::recv_from), in a future. If it is dropped before it is done, it has received nothing.
     pub async fn recv_from_async(&self, into: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        self.0.reading_async(|io| io.recv_from(into)).await
+        self.0.reading_async(|io| or_end_from(io, io.recv_from(into))).await
     }
 
     /// The address of this socket.
@@ -107,7 +109,7 @@ impl UnixDatagram {
         self.0.get_ref().peer_addr()
     }
 
-    /// Ends receiving, sending or both; also for tasks that wait in one.
+    /// Ends receiving, sending or both; also for tasks that wait in one. Who receives then gets nothing, of length 0.
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         charge();
         self.0.get_ref().shutdown(how)
@@ -132,6 +134,32 @@ impl UnixDatagram {
     pub fn write_timeout(&self) -> Option<Duration> {
         self.0.write_limit.get()
     }
+}
+
+/// A socket that does not block says that it would, for ever, also when receiving was shut down; one that blocks returns with nothing.
+fn or_end(io: &std_unix::UnixDatagram, received: io::Result<usize>) -> io::Result<usize> {
+    match received {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock && is_shut_down(io)? => Ok(0),
+        received => received,
+    }
+}
+
+fn or_end_from(
+    io: &std_unix::UnixDatagram,
+    received: io::Result<(usize, SocketAddr)>,
+) -> io::Result<(usize, SocketAddr)> {
+    match received {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock && is_shut_down(io)? => {
+            Ok((0, SocketAddr::from_pathname("")?)) // of nobody
+        }
+        received => received,
+    }
+}
+
+fn is_shut_down(io: &std_unix::UnixDatagram) -> io::Result<bool> {
+    let mut asked = [PollFd::new(io, PollFlags::RDHUP)];
+    poll(&mut asked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))?;
+    Ok(asked[0].revents().contains(PollFlags::RDHUP))
 }
 
 impl TryFrom<std_unix::UnixDatagram> for UnixDatagram {

@@ -189,7 +189,8 @@ impl NurseryCore {
         group: Option<Membership>,
         options: &NurseryOptions,
     ) -> Arc<Self> {
-        let shielded = strand.shields.get() > 0;
+        // Destructors that run because of a cancellation are shielded from it.
+        let shielded = strand.shields.get() > 0 || strand.is_unwinding();
         let Limits { credentials, account } = limits;
         let shares_account = match (&account, outer.as_ref().and_then(|outer| outer.shared_account())) {
             (Some(own), Some(around)) => Arc::ptr_eq(own, around),

@@ -303,3 +303,52 @@ fn what_a_task_captured_that_could_not_begin_is_dropped() {
     assert!(outcome.unwrap().unwrap_err().is_cancelled());
     assert_eq!(Arc::strong_count(&captured), 1);
 }
+
+/// In each way a cancellation unwinds: a fiber, a thread task, the body of a nursery, a deadline, a sibling that failed.
+#[test]
+fn a_nursery_in_a_destructor_that_runs_because_of_a_cancellation_is_not_cancelled() {
+    let clean_up = || {
+        let sum: u64 = nursery(|n| (0..3).map(|number| n.spawn(move || number).join()).sum()).unwrap();
+        assert_eq!(sum, 3);
+        nursery(|n| n.spawn(|| nursery(|n| n.spawn(yield_now).join())).join()).unwrap().unwrap();
+    };
+    let cleaned = AtomicU64::new(0);
+    let guard = || {
+        OnDrop(|| {
+            clean_up();
+            cleaned.fetch_add(1, SeqCst);
+        })
+    };
+    let wait = || loop {
+        sleep(Duration::from_secs(60));
+    };
+    let runtime = on_workers(2);
+    let begun = &AtomicU64::new(0);
+    let outcome = runtime.run(|| {
+        nursery(|n| {
+            let body = move || {
+                let _guard = guard();
+                begun.fetch_add(1, SeqCst);
+                wait();
+            };
+            n.spawn(body);
+            n.task().on_thread().spawn(body);
+            n.spawn(move || {
+                let _ = nursery_with(NurseryOptions::new().timeout(Duration::from_millis(1)), |_| {
+                    let _guard = guard();
+                    wait();
+                    Ok(())
+                });
+                begun.fetch_add(1, SeqCst);
+            });
+            while begun.load(SeqCst) < 3 {
+                sleep(Duration::from_millis(1));
+            }
+            n.try_spawn(|| Err::<(), _>(sched_tasks::TaskError::msg("the last one")));
+            wait();
+            Ok(())
+        })
+    });
+    assert!(outcome.unwrap().unwrap_err().to_string().contains("the last one"));
+    assert_eq!(cleaned.load(SeqCst), 3);
+}

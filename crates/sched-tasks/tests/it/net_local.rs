@@ -256,3 +256,31 @@ fn a_seeded_run_has_none_of_them() {
     assert!(refused.unwrap().iter().all(|error| error.kind() == ErrorKind::Unsupported));
     assert!(!place.0.exists(), "nothing was made");
 }
+
+#[test]
+fn who_receives_datagrams_hears_that_receiving_was_shut_down() {
+    for before in [true, false] {
+        let received = run(|| {
+            let (one, other) = UnixDatagram::pair()?;
+            let one = &one;
+            nursery_with(NurseryOptions::new().timeout(Duration::from_secs(20)), |n| {
+                other.send(b"last")?;
+                let mut into = [0; 8];
+                assert_eq!(one.recv(&mut into)?, 4);
+                if before {
+                    one.shutdown(Shutdown::Both)?;
+                }
+                let tasks = [
+                    n.try_spawn(move || Ok(one.recv(&mut [0; 8])?)),
+                    n.try_spawn(move || Ok(one.recv_from(&mut [0; 8])?.0)),
+                    n.task().on_thread().try_spawn(move || Ok(one.recv(&mut [0; 8])?)),
+                    n.try_spawn_async(async move { Ok(one.recv_async(&mut [0; 8]).await?) }),
+                ];
+                sleep(MOMENT);
+                one.shutdown(Shutdown::Both)?;
+                tasks.into_iter().map(|task| task.join()).collect::<Result<Vec<_>, _>>()
+            })
+        });
+        assert_eq!(received.unwrap().unwrap(), [0; 4]);
+    }
+}

@@ -305,3 +305,27 @@ fn a_sleep_that_moves_to_another_worker_or_thread_ends() {
     outcome.unwrap().unwrap();
     assert_eq!(slept.into_inner(), 200);
 }
+
+#[test]
+fn a_future_that_sleeps_goes_on_when_the_runtime_it_was_polled_on_is_gone() {
+    let short = Duration::from_millis(20);
+    for seeded in [false, true] {
+        let builder = if seeded { Runtime::builder().seeded(1) } else { Runtime::builder() };
+        let gone = builder.workers(2).build().unwrap();
+        let mut slept = Box::pin(sleep_async(short));
+        let mut timed = Box::pin(timeout(short, std::future::pending::<()>()));
+        gone.run(|| {
+            block_on(poll_fn(|cx| {
+                assert!(slept.as_mut().poll(cx).is_pending());
+                assert!(timed.as_mut().poll(cx).is_pending());
+                Poll::Ready(())
+            }));
+        })
+        .unwrap();
+        let begun = Instant::now();
+        drop(gone);
+        block_on(slept);
+        assert!(block_on(timed).is_err());
+        assert!(seeded || begun.elapsed() >= short / 2, "it was woken at the end of the runtime, not at its time");
+    }
+}
