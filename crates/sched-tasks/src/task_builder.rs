@@ -12,6 +12,7 @@ use vocab::Priority;
 use crate::{
     error::TaskError,
     kernel::task::Details,
+    raw::value::Value,
     scope::{Nursery, Task},
 };
 
@@ -190,7 +191,7 @@ impl<'scope, 'env> TaskBuilder<'scope, 'env> {
         F: Future + Send + 'scope,
         F::Output: Send + 'scope,
     {
-        self.nursery.start_async(Location::caller(), self.details(), self.priority, async move { Ok(future.await) })
+        self.nursery.start_async(Location::caller(), self.details(), self.priority, Value(future))
     }
 
     /// As [`Nursery::try_spawn_async`].

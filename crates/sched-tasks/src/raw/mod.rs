@@ -22,3 +22,4 @@ mod pool;
 pub(crate) mod scope;
 pub(crate) mod task;
 pub(crate) mod unblock;
+pub(crate) mod value;

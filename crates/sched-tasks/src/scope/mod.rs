@@ -34,7 +34,7 @@ use crate::{
     },
     nursery::{Body, Pauser, group_of},
     options::NurseryOptions,
-    raw::{handle::Handle, scope as raw},
+    raw::{handle::Handle, scope as raw, value::Value},
     spending::BudgetSupervisor,
     state::NurseryState,
     strand::{self, Strand, panics, room::in_own_frame, shield::shield},
@@ -219,7 +219,7 @@ impl<'scope, 'env> Nursery<'scope, 'env> {
         F: Future + Send + 'scope,
         F::Output: Send + 'scope,
     {
-        self.start_async(Location::caller(), None, Priority::Normal, async move { Ok(future.await) })
+        self.start_async(Location::caller(), None, Priority::Normal, Value(future))
     }
 
     /// Starts a future whose `Err` is a failure, as in [`try_spawn`](Self::try_spawn).
