@@ -243,7 +243,7 @@ fn groups_that_are_pinned_to_one_worker_share_that_one() {
             }
             // From when both have begun, until both together have had so much: on a busy machine that takes longer.
             let mut begun = Vec::new();
-            while had.iter().sum::<Duration>() < Duration::from_millis(200) {
+            while had.iter().sum::<Duration>() < Duration::from_millis(800) {
                 sleep(Duration::from_millis(5));
                 let now = times();
                 if begun.is_empty() && now.len() == 2 && now.iter().all(|time| !time.is_zero()) {
