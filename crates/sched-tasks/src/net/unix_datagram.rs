@@ -150,7 +150,7 @@ fn or_end_from(
 ) -> io::Result<(usize, SocketAddr)> {
     match received {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock && is_shut_down(io)? => {
-            Ok((0, SocketAddr::from_pathname("")?)) // of nobody
+            Ok((0, SocketAddr::from_pathname("")?)) // without a sender
         }
         received => received,
     }
