@@ -4,7 +4,7 @@
 //!
 //! | file | written by | says |
 //! |---|---|---|
-//! | `K.sh` | this program | the script of the attempt with key K |
+//! | `K.sh` | this program | the script of the attempt with key K; written under another name and renamed, after its permit |
 //! | `K.permit` | this program | the command has not begun |
 //! | `K.taken-…` | who renamed the permit | the rest of the name: a script by its job and process, or `bursar` |
 //! | `K.start` | the script | job id, node and time |

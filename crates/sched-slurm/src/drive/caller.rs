@@ -219,8 +219,16 @@ impl Shared {
     /// Cancels those of these ids that are jobs of this run now: after a crash slurmctld gives an id that it has forgotten to another job.
     fn cancel_ours(&self, ids: &[u64], now: bool) -> Result<(), CallError> {
         let rows = self.cluster.queue()?;
-        let is_ours = |row: &&Row| Key::of_comment(&row.comment, self.folder.path()).is_some();
-        let ours: Vec<u64> = rows.iter().filter(is_ours).map(|row| row.id).filter(|id| ids.contains(id)).collect();
+        let mut ours = Vec::new();
+        for id in ids {
+            let comment = match rows.iter().find(|row| row.id == *id) {
+                Some(row) => Some(row.comment.clone()),
+                None => self.cluster.fate(*id)?.map(|fate| fate.comment), // its script may still end
+            };
+            if comment.is_some_and(|comment| Key::of_comment(&comment, self.folder.path()).is_some()) {
+                ours.push(*id);
+            }
+        }
         if ours.is_empty() { Ok(()) } else { self.cluster.cancel(&ours, now) }
     }
 

@@ -139,10 +139,17 @@ impl Folder {
         self.file(key, "sh")
     }
 
-    /// Writes the script and the permit of an attempt.
+    /// Writes the permit and the script of an attempt. In this order: a script without a permit would look like one that has begun.
     pub(crate) fn prepare(&self, key: Key, script: &str) -> io::Result<()> {
-        fs::write(self.script(key), script)?;
-        fs::File::create_new(self.file(key, PERMIT)).map(drop)
+        fs::File::create_new(self.file(key, PERMIT))?;
+        self.write_script(key, script)
+    }
+
+    /// Writes the script, or nothing.
+    pub(crate) fn write_script(&self, key: Key, script: &str) -> io::Result<()> {
+        let new = self.file(key, "sh.new");
+        fs::write(&new, script)?;
+        fs::rename(new, self.script(key))
     }
 
     /// Whether its command has not begun, and may.

@@ -233,6 +233,26 @@ impl Shared {
         self.folder.key(attempt_id.job.index() as u32, attempt_id.attempt)
     }
 
+    fn script(&self, attempt: &Attempt) -> String {
+        script::text(attempt.key, self.folder.path(), &attempt.job.command, &self.site)
+    }
+
+    fn prepared(&self, written: std::io::Result<()>) -> Result<(), String> {
+        written.map_err(|error| format!("its script cannot be written to {}: {error}", self.folder.path().display()))
+    }
+
+    /// Writes the script of an attempt whose process was killed between permit and script. If it cannot be written, the attempt never begins.
+    fn complete(&self, attempt: &Attempt) -> Result<(), String> {
+        if self.folder.script(attempt.key).exists() {
+            return Ok(());
+        }
+        let written = self.prepared(self.folder.write_script(attempt.key, &self.script(attempt)));
+        if written.is_err() {
+            let _ = self.folder.revoke(attempt.key); // without a script nothing takes the permit
+        }
+        written
+    }
+
     /// Begins an attempt, or continues one that an earlier process began.
     fn begin(&self, order: Order, found: Option<Key>) {
         let Order { attempt_id, name, work, report, .. } = order;
@@ -249,16 +269,18 @@ impl Shared {
         let mut attempt = Attempt::new(attempt_id, key, job, report, watched);
         match remains.map(|(_, what)| what) {
             // It may be in the queue: the next answer of Slurm says so.
-            Some(Remains::Waits) => attempt.was_called = true,
+            Some(Remains::Waits) => {
+                if let Err(why) = self.complete(&attempt) {
+                    return attempt.report.ended(Outcome::failed(why));
+                }
+                attempt.was_called = true;
+            }
             Some(_) => attempt.apply(Event::Started),
             None => {
                 let refused = self.table().refused.clone();
-                let text = script::text(key, self.folder.path(), &attempt.job.command, &self.site);
                 let prepared = match refused {
                     Some(why) => Err(why),
-                    None => self.folder.prepare(key, &text).map_err(|error| {
-                        format!("its script cannot be written to {}: {error}", self.folder.path().display())
-                    }),
+                    None => self.prepared(self.folder.prepare(key, &self.script(&attempt))),
                 };
                 if let Err(why) = prepared {
                     return attempt.report.ended(Outcome::failed(why));

@@ -278,6 +278,19 @@ fn a_later_process_continues_what_waits_what_runs_and_what_has_ended() {
 }
 
 #[test]
+fn a_process_that_was_killed_between_permit_and_script_is_continued() {
+    let play = Play::new(true);
+    fs::create_dir_all(play.marks()).unwrap();
+    fs::write(play.marks().join("0.1.0.permit"), "").unwrap();
+    fs::write(play.marks().join("0.1.0.sh.new"), "#!/bin/sh\nhal").unwrap();
+    let found = left(&play.marks()).unwrap();
+    assert_eq!(found[0].what, Remains::Waits);
+    play.jobs.submit(play.job("a", EFFECT).found(found[0].key.token())).unwrap();
+    play.ends();
+    assert_eq!((play.effects(), play.fake.state().submits), (1, 1));
+}
+
+#[test]
 fn a_partition_that_is_not_there_is_named_with_those_that_are() {
     let mut site = Site { partition: Some("gpu".to_owned()), ..Site::default() };
     let error = sched_slurm::check(&Fake::default(), &mut site).unwrap_err();
