@@ -18,7 +18,7 @@ const SOON: Duration = Duration::from_secs(60);
 /// How often a command is looked at.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Calls of slurmctld that its nodes make for every job, whoever submitted it, and that of `sdiag` itself.
+/// Calls of slurmctld that its nodes make for each job of either side, and that of `sdiag` itself.
 const OF_NODES: [&str; 5] = [
     "REQUEST_COMPLETE_BATCH_SCRIPT",
     "REQUEST_COMPLETE_PROLOG",
