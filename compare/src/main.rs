@@ -9,6 +9,7 @@
 //! Absolute figures. They belong to the machine; only the ratios travel.
 
 mod chain;
+mod cluster;
 mod load;
 mod measure;
 mod memory;
@@ -32,7 +33,7 @@ use crate::load::{CLIENT, Client};
 use crate::measure::Plan;
 use crate::table::Row;
 use crate::workloads::process_scale::{PART, Part};
-use crate::workloads::{ALL, Workload};
+use crate::workloads::{ALL, CLUSTER, ON_CLUSTER, Workload};
 
 /// What stops a workload. It is printed for a person, so it is kept as a message.
 type Failure = Box<dyn Error>;
@@ -46,7 +47,9 @@ Measures Bursar beside tokio, may, rayon, async-executor, crossbeam and corosens
 Usage: compare [WORKLOAD…] [--quick] [--json FILE]
        compare --list
 
-  WORKLOAD…     the workloads to run; all of them if none is named
+  WORKLOAD…     the workloads to run; all of them if none is named, but for those on a
+                cluster: `cluster` names these, and `cargo xtask compare cluster`
+                starts what they need
   --quick       less work and fewer rounds: a first look, not a verdict
   --json FILE   also write one object per line:
                 {\"workload\",\"peer\",\"ours\",\"theirs\",\"unit\",\"ratio\"}
@@ -54,7 +57,7 @@ Usage: compare [WORKLOAD…] [--quick] [--json FILE]
                 {\"workload\",\"side\",\"workers\",\"wall\",\"total\",\"work\",…}
   --list        name the workloads and say what each does
 
-Less is better, except for `scale` and `jobs`. Rows with the peer `bar` compare with a fixed limit.
+Less is better, except for `scale`, `jobs` and rates (…/s). Rows with the peer `bar` compare with a fixed limit.
 A bar that is not met is a result, not an error: the exit code is 0. It is 1 when a
 workload could not be measured or came to a wrong result, and 2 when the command line is wrong.
 ";
@@ -110,7 +113,7 @@ fn parse(mut args: lexopt::Parser) -> Result<Command, Failure> {
                 let words: [&str; 4] = std::array::from_fn(|at| &*words[at]);
                 return Ok(Command::Client(Client::parse(words)?));
             }
-            Value(name) => options.workloads.push(workloads::find(&name.string()?)?),
+            Value(name) => options.workloads.extend(workloads::find(&name.string()?)?),
             other => return Err(other.unexpected().into()),
         }
     }
@@ -214,6 +217,10 @@ fn main() -> ExitCode {
         }
         Command::List => {
             for workload in ALL {
+                println!("{:<13} {}", workload.name, workload.about);
+            }
+            println!("\nOnly when named, with `cargo xtask compare`, which starts a cluster; `{CLUSTER}` names both:");
+            for workload in ON_CLUSTER {
                 println!("{:<13} {}", workload.name, workload.about);
             }
             Ok(ExitCode::SUCCESS)

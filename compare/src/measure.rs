@@ -102,11 +102,16 @@ impl Plan {
 
     /// A step of the workload begins: shown on a terminal, watched everywhere.
     pub fn step(&self, what: &str) {
+        self.step_within(what, watchdog::ROUND);
+    }
+
+    /// The same for a step that may take so long.
+    pub fn step_within(&self, what: &str, limit: Duration) {
         let title = self.title.take();
         let line = format!("{title}: {what}");
         self.title.set(title);
         self.rewrite(&line);
-        watchdog::enter(line, watchdog::ROUND);
+        watchdog::enter(line, limit);
     }
 
     /// The workload is over.

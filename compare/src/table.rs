@@ -96,6 +96,8 @@ impl Row {
 
     fn bar_text(&self) -> String {
         match self.bar {
+            // Two digits where one would say something else.
+            Bar::Times(times) if (times * 10.0 - (times * 10.0).round()).abs() > 0.01 => format!("≤ {times:.2} ×"),
             Bar::Times(times) => format!("≤ {times:.1} ×"),
             Bar::Part(part) => format!("≤ 1/{part}"),
             Bar::AtMost => format!("≤ {}", self.theirs),
@@ -185,6 +187,15 @@ mod tests {
         assert_eq!(
             row(7.5, 30.0, Bar::Part(3)).json(),
             r#"{"workload":"yield","peer":"may","ours":7.5,"theirs":30,"unit":"ns/yield","ratio":0.25}"#
+        );
+    }
+
+    #[test]
+    fn a_bar_is_shown_with_the_digits_it_has() {
+        let shown = |times| row(1.0, 1.0, Bar::Times(times)).bar_text();
+        assert_eq!(
+            [1.0, 0.5, 1.1, 1.15, 1.0 / 0.9].map(shown),
+            ["≤ 1.0 ×", "≤ 0.5 ×", "≤ 1.1 ×", "≤ 1.15 ×", "≤ 1.11 ×"]
         );
     }
 

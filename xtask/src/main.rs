@@ -35,7 +35,9 @@ The project's own tools.
   cargo xtask compare [WORKLOAD…] [--quick] [--json FILE]
                               our speed and memory beside our peers'; close other
                               programs first. `cargo xtask compare --list` names the
-                              workloads
+                              workloads; `cluster` names those on a Slurm cluster and
+                              a NATS server, which are started and ended. Says so if it
+                              must fetch Snakemake (into the target folder)
   cargo xtask coverage CRATE [--min PERCENT]
                               which lines of a crate its own tests run, file by file;
                               fails below PERCENT. Says so if it must fetch
@@ -119,20 +121,29 @@ fn tidy(args: &[OsString]) -> ExitCode {
 
 /// Builds and runs `compare/`, from the folder the user is in: `--json` is relative to it.
 fn compare(args: &[OsString]) -> ExitCode {
-    let call = |subcommand: &[&str], args: &[OsString]| {
-        Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    let call = |subcommand: &[&str]| {
+        let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo
             .args(subcommand)
             .args(["--release", "--quiet", "--manifest-path"])
             .arg(root().join("compare/Cargo.toml"))
             .arg("--target-dir")
-            .arg(target_dir().join("compare"))
-            .args(args)
-            .status()
+            .arg(target_dir().join("compare"));
+        cargo
     };
     // All programs first: one of them starts another, and `run` builds only its own.
-    let mut status = call(&["build", "--bins"], &[]);
+    let mut status = call(&["build", "--bins"]).status();
     if status.as_ref().is_ok_and(ExitStatus::success) {
-        status = call(&["run"], &[&["--".into()], args].concat());
+        // It lives to the end of the run.
+        let cluster = match cluster::compare::ForCompare::start(args) {
+            Ok(cluster) => cluster,
+            Err(message) => {
+                eprintln!("xtask: {message}");
+                return ExitCode::FAILURE;
+            }
+        };
+        let env = cluster.iter().flat_map(cluster::compare::ForCompare::env);
+        status = call(&["run"]).arg("--").args(args).envs(env).status();
     }
     match status {
         Ok(status) => ExitCode::from(status.code().map_or(1, |code| code as u8)),

@@ -3,6 +3,8 @@
 mod budgeted;
 mod budgets;
 mod cancels;
+mod cluster_edge;
+mod cluster_jobs;
 mod dag;
 mod echo;
 mod fib;
@@ -114,12 +116,32 @@ pub const ALL: &[Workload] = &[
     Workload { name: janus_compile::NAME, about: "10,000 lines of Janus, compiled", run: janus_compile::run },
 ];
 
-/// The workload of that name.
-pub fn find(name: &str) -> Result<&'static Workload, Failure> {
-    ALL.iter().find(|workload| workload.name == name).ok_or_else(|| {
-        let known: Vec<_> = ALL.iter().map(|workload| workload.name).collect();
-        format!("no workload is called `{name}`; there are: {}", known.join(" ")).into()
-    })
+/// Those that need the daemons of `cargo xtask compare cluster`: measured only when they are named.
+pub const ON_CLUSTER: &[Workload] = &[
+    Workload {
+        name: cluster_jobs::NAME,
+        about: "1,000 jobs of `true` in 10 layers on a Slurm cluster",
+        run: cluster_jobs::run,
+    },
+    Workload { name: cluster_edge::NAME, about: "messages of 100 bytes over a NATS server", run: cluster_edge::run },
+];
+
+/// The name of all of [`ON_CLUSTER`].
+pub const CLUSTER: &str = "cluster";
+
+/// The workloads of that name.
+pub fn find(name: &str) -> Result<Vec<&'static Workload>, Failure> {
+    if name == CLUSTER {
+        return Ok(ON_CLUSTER.iter().collect());
+    }
+    let every = || ALL.iter().chain(ON_CLUSTER);
+    match every().find(|workload| workload.name == name) {
+        Some(workload) => Ok(vec![workload]),
+        None => {
+            let known: Vec<_> = every().map(|workload| workload.name).chain([CLUSTER]).collect();
+            Err(format!("no workload is called `{name}`; there are: {}", known.join(" ")).into())
+        }
+    }
 }
 
 /// What a fresh copy of this program does for `memory::in_child`.
@@ -137,10 +159,18 @@ mod tests {
 
     #[test]
     fn names_need_no_escape() {
-        for workload in ALL {
+        for workload in ALL.iter().chain(ON_CLUSTER) {
             let plain = |byte: u8| byte.is_ascii_lowercase() || byte == b'-';
             assert!(workload.name.bytes().all(plain), "{}", workload.name);
         }
+    }
+
+    #[test]
+    fn cluster_names_both_and_no_list_names_one_twice() {
+        let names = |name| find(name).expect("it is known").iter().map(|workload| workload.name).collect::<Vec<_>>();
+        assert_eq!(names(CLUSTER), ["cluster-jobs", "cluster-edge"]);
+        assert_eq!(names("cluster-edge"), ["cluster-edge"]);
+        assert!(ON_CLUSTER.iter().all(|workload| !ALL.iter().any(|other| other.name == workload.name)));
     }
 
     #[test]
@@ -150,7 +180,8 @@ mod tests {
             error,
             "no workload is called `yeild`; there are: switch yield spawn skynet uts nursery fib pingpong \
              stream select sleeps cancel park-fibers park-futures steal scale thread-scale process-scale shares turns island pick sim budgets budgeted dag jobs reach flow-chain \
-             flow-parallel flow-fan flow-control flow-memory echo http janus-fib janus-primes janus-loops janus-checks janus-spawn janus-compile"
+             flow-parallel flow-fan flow-control flow-memory echo http janus-fib janus-primes janus-loops janus-checks janus-spawn janus-compile \
+             cluster-jobs cluster-edge cluster"
         );
     }
 }

@@ -7,8 +7,9 @@
 //! Every daemon gets its files, its socket and its port from a configuration in that folder, and writes its process id there. Before a process is ended, its
 //! command line must name the folder: a number in an old file may belong to another process by now.
 //!
-//! - `config.rs`: the files of the cluster; `daemons.rs`: how they start and end; `lane.rs`: the tests on it.
+//! - `config.rs`: the files of the cluster; `daemons.rs`: how they start and end; `lane.rs`: the tests on it; `compare.rs`: the comparison on it.
 
+pub(crate) mod compare;
 mod config;
 mod daemons;
 pub(crate) mod lane;
@@ -16,7 +17,7 @@ pub(crate) mod lane;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::{env, fs};
+use std::{env, fmt, fs};
 
 use crate::lanes::{Tools, needs};
 use crate::target_dir;
@@ -61,8 +62,22 @@ pub(crate) fn run(args: &[OsString]) -> ExitCode {
     }
 }
 
-/// Starts the cluster, anew if there is an old one. Returns how to use it.
-pub(crate) fn up() -> Result<String, String> {
+/// How to use a cluster that runs.
+pub(crate) struct Running {
+    conf: PathBuf,
+    nats: String,
+}
+
+impl fmt::Display for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { conf, nats } = self;
+        write!(f, "three Slurm nodes and a NATS server run. To use them:\nexport SLURM_CONF={}\n", conf.display())?;
+        write!(f, "export NATS_URL={nats}\n`cargo xtask cluster down` ends them")
+    }
+}
+
+/// Starts the cluster, anew if there is an old one.
+pub(crate) fn up() -> Result<Running, String> {
     needs(&TOOLS)?;
     down()?;
     let folder = folder();
@@ -72,11 +87,7 @@ pub(crate) fn up() -> Result<String, String> {
         let _ = down(); // what did start
         return Err(error);
     }
-    let (conf, nats) = (folder.join("slurm.conf"), ports.nats);
-    Ok(format!(
-        "three Slurm nodes and a NATS server run. To use them:\nexport SLURM_CONF={}\nexport NATS_URL=nats://127.0.0.1:{nats}\n`cargo xtask cluster down` ends them",
-        conf.display()
-    ))
+    Ok(Running { conf: folder.join("slurm.conf"), nats: format!("nats://127.0.0.1:{}", ports.nats) })
 }
 
 /// Ends the cluster and removes its folder.
