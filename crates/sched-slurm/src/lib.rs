@@ -32,7 +32,7 @@ pub mod state;
 pub use drive::cluster::{CallError, Cluster, Partition};
 pub use drive::commands::Commands;
 pub use drive::folder::{Left, Remains, left, read_end};
-pub use drive::leftovers::cancel_left;
+pub use drive::leftovers::{CancelError, cancel_left};
 pub use drive::{Job, Listen, News, Settings, Slurm, check, check_request};
 pub use error::SlurmError;
 pub use request::{Request, Site, VramAs};
