@@ -42,3 +42,28 @@ pub fn clean(text: &str) -> Cow<'_, str> {
 pub fn clean_lines(text: &str) -> Cow<'_, str> {
     clean_but(text, |c| matches!(c, '\n' | '\t'))
 }
+
+/// The text with `*` for each byte between `://` and `@`, where a user and a password stand: what shows a part of a file must not show these. Lengths and lines stay.
+///
+/// ```
+/// use surface_text::without_logins;
+///
+/// assert_eq!(*without_logins(br#"over = "nats://me:p/w@host:4222/imu", at = "a@b""#), *br#"over = "nats://******@host:4222/imu", at = "a@b""#);
+/// assert_eq!(*without_logins(b"nats://host/a nats://u@h"), *b"nats://host/a nats://*@h");
+/// ```
+pub fn without_logins(text: &[u8]) -> Cow<'_, [u8]> {
+    const SCHEME_END: &[u8] = b"://";
+    let mut shown = Cow::Borrowed(text);
+    let mut from = 0;
+    while let Some(at) = text[from..].windows(SCHEME_END.len()).position(|bytes| bytes == SCHEME_END) {
+        let start = from + at + SCHEME_END.len();
+        let ends = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'<' | b'>');
+        let end = text[start..].iter().position(ends).map_or(text.len(), |length| start + length);
+        // The last one: a password may have more of them.
+        if let Some(length) = text[start..end].iter().rposition(|byte| *byte == b'@') {
+            shown.to_mut()[start..start + length].fill(b'*');
+        }
+        from = end;
+    }
+    shown
+}

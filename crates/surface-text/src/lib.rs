@@ -23,6 +23,6 @@ mod suggest;
 pub mod tree;
 pub mod units;
 
-pub use clean::{clean, clean_lines};
+pub use clean::{clean, clean_lines, without_logins};
 pub use problem::{Location, Problem, Problems, Report, Span};
 pub use suggest::{did_you_mean, nearest};

@@ -11,7 +11,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use crate::{clean, clean_lines};
+use crate::{clean, clean_lines, without_logins};
 
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteError, MietteSpanContents};
 use miette::{SourceCode, SourceSpan, SpanContents};
@@ -60,9 +60,10 @@ impl fmt::Display for Problem {
 impl std::error::Error for Problem {}
 
 impl Problem {
-    /// What it names may come from the file: nothing of that makes a terminal do anything.
+    /// What it names may come from the file: nothing of that makes a terminal do anything, and no password in an address is shown.
     fn new(file: &str, message: &str, help: &str) -> Self {
-        let (message, help) = (clean_lines(message).into_owned(), clean_lines(help).into_owned());
+        let shown = |text: &str| clean_lines(&String::from_utf8_lossy(&without_logins(text.as_bytes()))).into_owned();
+        let (message, help) = (shown(message), shown(help));
         Self { file: clean(file).into_owned(), location: None, message, help, excerpt: None }
     }
 }
@@ -261,6 +262,7 @@ impl Report {
     /// Finds lines and columns; problems of other files come last. `text` need not be UTF-8, since that may be the problem.
     pub fn finish(mut self, file: &str, text: &[u8]) -> Problems {
         self.raw.sort_by_key(|(at, ..)| at.start);
+        let text = &*without_logins(text);
         let (mut line, mut line_start, mut seen) = (0, 0, 0);
         let mut list = Vec::with_capacity(self.raw.len());
         for (at, message, help) in self.raw {

@@ -275,7 +275,10 @@ impl Shared {
                 }
                 attempt.was_called = true;
             }
-            Some(_) => attempt.apply(Event::Started),
+            Some(_) => {
+                attempt.apply(Event::Started);
+                attempt.was_called = true; // if there is no mark of its end, what Slurm says counts
+            }
             None => {
                 let refused = self.table().refused.clone();
                 let prepared = match refused {

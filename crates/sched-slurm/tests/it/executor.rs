@@ -290,6 +290,21 @@ fn a_process_that_was_killed_between_permit_and_script_is_continued() {
     assert_eq!((play.effects(), play.fake.state().submits), (1, 1));
 }
 
+/// As after a full disk, on which the script could write no mark.
+#[test]
+fn what_began_under_an_earlier_process_and_is_nowhere_now_has_failed() {
+    let play = Play::new(false);
+    fs::create_dir_all(play.marks()).unwrap();
+    for file in ["0.1.0.sh", "0.1.0.taken-7-0-1-n1", "0.1.0.start.new", "0.1.0.end.new"] {
+        fs::write(play.marks().join(file), "").unwrap();
+    }
+    let found = left(&play.marks()).unwrap();
+    assert_eq!(found[0].what, Remains::Began);
+    play.jobs.submit(play.job("a", EFFECT).found(found[0].key.token())).unwrap();
+    let cause = format!("{:?}", play.fails());
+    assert!(cause.contains("left no mark of its end") && play.effects() == 0, "{cause}");
+}
+
 #[test]
 fn a_partition_that_is_not_there_is_named_with_those_that_are() {
     let mut site = Site { partition: Some("gpu".to_owned()), ..Site::default() };
