@@ -13,6 +13,7 @@ mod cluster;
 mod load;
 mod measure;
 mod memory;
+mod parked;
 mod primes;
 mod scaling;
 mod split;
@@ -73,7 +74,6 @@ struct Options {
 
 enum Command {
     Run(Options),
-    Child { workload: String, side: String, count: usize },
     Part(Part),
     Client(Client),
     Help,
@@ -91,13 +91,6 @@ fn parse(mut args: lexopt::Parser) -> Result<Command, Failure> {
                 let path = args.value()?;
                 let file = File::create(&path).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
                 options.json = Some(file);
-            }
-            // How `memory::in_child` starts this program again; not for people.
-            Long("child") => {
-                let workload = args.value()?.string()?;
-                let side = args.value()?.string()?;
-                let count = args.value()?.parse()?;
-                return Ok(Command::Child { workload, side, count });
             }
             // How `process-scale` starts it.
             Long(PART) => {
@@ -232,10 +225,6 @@ fn main() -> ExitCode {
         }),
         Command::Part(part) => part.run().map(|said| {
             println!("{said}");
-            ExitCode::SUCCESS
-        }),
-        Command::Child { workload, side, count } => workloads::child(&workload, &side, count).map(|parked| {
-            println!("{parked}");
             ExitCode::SUCCESS
         }),
     };

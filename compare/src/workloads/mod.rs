@@ -5,6 +5,7 @@ mod budgets;
 mod cancels;
 mod cluster_edge;
 mod cluster_jobs;
+mod commands;
 mod dag;
 mod echo;
 mod fib;
@@ -49,7 +50,6 @@ mod yields;
 
 use crate::Failure;
 use crate::measure::Plan;
-use crate::memory::Parked;
 use crate::table::Row;
 
 /// Something to do, on every side.
@@ -100,6 +100,7 @@ pub const ALL: &[Workload] = &[
     Workload { name: budgeted::NAME, about: "tight loops with yield checks", run: budgeted::run },
     Workload { name: dag::NAME, about: "a graph of 1 M empty jobs, 3 needs each", run: dag::run },
     Workload { name: jobs::NAME, about: "1 M empty jobs that need nothing", run: jobs::run },
+    Workload { name: commands::NAME, about: "10,000 commands, journaled, 2 at a time", run: commands::run },
     Workload { name: reach::NAME, about: "a pause and a cancellation reach into a job", run: reach::run },
     Workload { name: flow_chain::NAME, about: "1 M messages through 10 nodes, 1 thread", run: flow_chain::run },
     Workload { name: flow_parallel::NAME, about: "the same chain, 2 workers", run: flow_parallel::run },
@@ -144,15 +145,6 @@ pub fn find(name: &str) -> Result<Vec<&'static Workload>, Failure> {
     }
 }
 
-/// What a fresh copy of this program does for `memory::in_child`.
-pub fn child(workload: &str, side: &str, count: usize) -> Result<Parked, Failure> {
-    match workload {
-        park_fibers::NAME => park_fibers::child(side, count),
-        park_futures::NAME => park_futures::child(side, count),
-        _ => Err(format!("`{workload}` does not run in a child process").into()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,7 +171,7 @@ mod tests {
         assert_eq!(
             error,
             "no workload is called `yeild`; there are: switch yield spawn skynet uts nursery fib pingpong \
-             stream select sleeps cancel park-fibers park-futures steal scale thread-scale process-scale shares turns island pick sim budgets budgeted dag jobs reach flow-chain \
+             stream select sleeps cancel park-fibers park-futures steal scale thread-scale process-scale shares turns island pick sim budgets budgeted dag jobs commands reach flow-chain \
              flow-parallel flow-fan flow-control flow-memory echo http janus-fib janus-primes janus-loops janus-checks janus-spawn janus-compile \
              cluster-jobs cluster-edge cluster"
         );

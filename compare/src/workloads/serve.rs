@@ -161,18 +161,21 @@ fn served(plan: &Plan, server: Server, is_http: bool, connections: usize) -> Res
     })
 }
 
-/// The best of some rounds for each server, beside tokio's.
+/// Each of a second, for each server.
+const ROUNDS: usize = 5;
+
+/// The best of some rounds for each server, beside tokio's. In each round another begins.
 pub fn rows(plan: &Plan, name: &'static str, is_http: bool, servers: &[Server]) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
     for connections in [1, 64, 256, 1_000] {
-        let mut best = vec![None::<Served>; servers.len() + 1];
-        for round in 0..plan.pick(3, 1) {
-            for (server, best) in servers.iter().chain([&Server::Tokio]).zip(&mut best) {
-                plan.step(&format!("{server:?}, {connections} connections, round {round}"));
-                let served = served(plan, *server, is_http, connections)?;
-                if best.is_none_or(|best| best.per_second < served.per_second) {
-                    *best = Some(served);
-                }
+        let sides: Vec<Server> = servers.iter().copied().chain([Server::Tokio]).collect();
+        let mut best = vec![None::<Served>; sides.len()];
+        for round in 0..plan.pick(ROUNDS, 1) {
+            for turn in 0..sides.len() {
+                let at = (round + turn) % sides.len();
+                plan.step(&format!("{:?}, {connections} connections, round {round}", sides[at]));
+                let served = served(plan, sides[at], is_http, connections)?;
+                best[at] = Some(best[at].map_or(served, |best| best.best(served)));
             }
         }
         let best: Vec<Served> = best.into_iter().flatten().collect();
@@ -181,8 +184,8 @@ pub fn rows(plan: &Plan, name: &'static str, is_http: bool, servers: &[Server]) 
             let peer = |what: &str| format!("tokio, {connections}, {}{what}", format!("{server:?}").to_lowercase());
             let per_second = [1e6 / ours.per_second, 1e6 / tokio.per_second];
             rows.push(Row::new(name, peer(""), per_second, "µs/request", Bar::Times(1.0)));
-            rows.push(Row::new(name, peer(", p99"), [ours.p99_us, tokio.p99_us], "µs", Bar::Open));
-            rows.push(Row::new(name, peer(", CPU"), [ours.cpu_us, tokio.cpu_us], "µs/request", Bar::Open));
+            rows.push(Row::new(name, peer(", p99"), [ours.p99_us, tokio.p99_us], "µs", Bar::Times(1.0)));
+            rows.push(Row::new(name, peer(", CPU"), [ours.cpu_us, tokio.cpu_us], "µs/request", Bar::Times(1.0)));
             rows.push(Row::new(name, peer(", sleeps"), [ours.switches, tokio.switches], "per request", Bar::Open));
         }
     }

@@ -447,7 +447,7 @@
 //!   fibers run that are ready on its worker, woken by timers and other threads among them; a future is not ready once, having woken itself, as in tokio. A cancelled task unwinds there, so a deadline ends
 //!   a tree whose tasks never wait. To notify, to give back and to answer by `oneshot` counts, but never lets others in. A future built only of other people's futures that are always
 //!   ready keeps its worker until one of ours comes along; so does a loop that only asks, as by [`Task::is_done`].
-//! - **No ready task starves**, as long as the other tasks of its worker come to an operation: a fiber that was woken runs after one turn of each that was ready before it, a task that yields goes to the back,
+//! - **No ready task starves**, as long as the other tasks of its worker come to an operation: a fiber that was woken runs after one turn of each that was ready before it, and so does a future where there is one worker; a task that yields goes to the back,
 //!   and every 61st choice of a worker is for what it puts off otherwise: its oldest unstarted task, the shared queues, low priority, and what others have not begun. Between groups with
 //!   [weights](NurseryOptions::weight) the weights decide how often.
 //! - **Nothing is lost to a cancellation.** A value is sent or stays with the sender's task, is received or stays in the channel; a connection was accepted or not.

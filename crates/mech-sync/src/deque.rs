@@ -172,6 +172,13 @@ impl<T> Deque<T> {
         if bottom.wrapping_sub(self.shared.top.load(Relaxed)) <= 0 {
             return None; // only the owner adds, so this cannot become false meanwhile
         }
+        self.pop_some()
+    }
+
+    /// The same for an owner that has just seen that there was something. If there is nothing, it costs a fence.
+    #[inline]
+    pub fn pop_some(&self) -> Option<*mut T> {
+        let bottom = self.bottom.get();
         let newest = bottom.wrapping_sub(1);
         let release = or_planted!(Release, "pop-lowers-relaxed" => Relaxed); // a thief may learn from it of older items
         self.shared.bottom.store(newest, release);

@@ -1,9 +1,8 @@
-//! Where a woken waiter is delivered: a thread's inbox, or a future's waker.
+//! Where the woken waiters of a thread are delivered.
 //!
 //! Room: mechanism.
 //!
-//! A worker thread has one inbox for all its fibers; a plain thread has one for itself; a future that waits borrows one
-//! with its waker in it.
+//! A worker thread has one inbox for all its fibers; a plain thread has one for itself. A future has none: see `waker_slot.rs`.
 //!
 //! # Invariant
 //! A waiter delivered to a thread's inbox is seen by that thread before it sleeps, or wakes it.
@@ -18,16 +17,10 @@
 //! Waiters in the inbox are linked through themselves: a delivery allocates nothing, and cannot fail.
 //!
 //! Checked by `tests/loom/inbox.rs`: without either fence, with a relaxed push, or if the sleeper does not read the state once more,
-//! `a_delivery_is_seen_or_notifies` fails. For futures, `a_delivery_wakes_the_newest_waker`, which
-//! fails if `WaitToken::is_woken` does not acquire. A thread may sleep elsewhere, as in a system call, if something there hears a notifier: it looks at the state and leaves the notifier
+//! `a_delivery_is_seen_or_notifies` fails. A thread may sleep elsewhere, as in a system call, if something there hears a notifier: it looks at the state and leaves the notifier
 //! under one lock, and `a_delivery_ends_a_sleep_elsewhere` fails if it does not look.
 
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
-    ptr,
-    task::Waker,
-    time::Instant,
-};
+use std::{ptr, time::Instant};
 
 use crate::{
     sync::{
@@ -85,16 +78,9 @@ pub struct Inbox<T> {
     state: AtomicU32,
     /// The thread's own flag: since it announced sleep, it did go to sleep.
     slept: AtomicBool,
-    notifier: Mutex<Notifier>,
+    /// The thread waits on the condition variable, or where this notifier is heard.
+    notifier: Mutex<Option<&'static dyn Notify>>,
     notified: Condvar,
-}
-
-#[derive(Debug)]
-enum Notifier {
-    /// A thread owns this inbox; it waits on the condition variable, or where this notifier is heard.
-    Thread(Option<&'static dyn Notify>),
-    /// A future waits here; the thread that delivers wakes it.
-    Future(Option<Waker>),
 }
 
 /// Ends a wait that is none of an inbox: see [`Inbox::sleep_elsewhere`].
@@ -108,52 +94,18 @@ pub trait Notify: std::fmt::Debug + Sync {
 pub struct Arrivals<T: 'static>(Option<&'static T>);
 
 impl<T: Linked> Inbox<T> {
-    fn with_notifier(notifier: Notifier) -> Self {
+    /// An inbox for a thread.
+    pub fn for_thread() -> Self {
         Self {
             head: AtomicPtr::new(ptr::null_mut()),
             state: AtomicU32::new(AWAKE),
             slept: AtomicBool::new(false),
-            notifier: Mutex::new(notifier),
+            notifier: Mutex::new(None),
             notified: Condvar::new(),
         }
     }
 
-    /// An inbox for a thread.
-    pub fn for_thread() -> Self {
-        Self::with_notifier(Notifier::Thread(None))
-    }
-
-    /// An inbox for the next future that waits; see [`Inbox::set_waker`].
-    pub fn for_future() -> Self {
-        let inbox = Self::with_notifier(Notifier::Future(None));
-        inbox.state.store(SLEEPING, Relaxed); // a deliverer always notifies
-        inbox
-    }
-
-    /// Leaves `waker` to be woken by the next delivery.
-    ///
-    /// # Panics
-    /// If this inbox was made for a thread.
-    pub fn set_waker(&self, waker: &Waker) {
-        let fresh = waker.clone();
-        let kept = match &mut *lock(&self.notifier) {
-            Notifier::Future(kept) => kept.replace(fresh),
-            Notifier::Thread(_) => panic!("a thread's inbox has no waker"),
-        };
-        drop(kept); // outside the lock: dropping a waker may run foreign code
-    }
-
-    /// Takes the waker back, so that an inbox that is not in use keeps nothing alive.
-    pub fn clear_waker(&self) {
-        let kept = match &mut *lock(&self.notifier) {
-            Notifier::Future(waker) => waker.take(),
-            Notifier::Thread(_) => None,
-        };
-        drop(kept); // as in `set_waker`
-        let _ = self.arrivals();
-    }
-
-    /// Puts a waiter into the inbox and wakes the thread or future there. Called by [`crate::Delivery::send`].
+    /// Puts a waiter into the inbox and wakes the thread there. Called by [`crate::Delivery::send`].
     pub(crate) fn deliver(&self, waiter: &'static T) {
         let mut head = self.head.load(Relaxed);
         loop {
@@ -177,21 +129,13 @@ impl<T: Linked> Inbox<T> {
 
     #[cold]
     fn notify_sleeper(&self) {
-        let waker = match &mut *lock(&self.notifier) {
-            Notifier::Thread(elsewhere) => {
-                if self.state.load(Relaxed) == SLEEPING {
-                    tally::count_signal(); // else another thread was quicker
-                    elsewhere.iter().for_each(|place| place.notify());
-                }
-                self.state.store(AWAKE, Relaxed); // under the lock, so the sleeper sees it before it waits
-                self.notified.notify_one();
-                None
-            }
-            Notifier::Future(waker) => waker.take(),
-        };
-        if let Some(waker) = waker {
-            contain(|| waker.wake());
+        let elsewhere = lock(&self.notifier);
+        if self.state.load(Relaxed) == SLEEPING {
+            tally::count_signal(); // else another thread was quicker
+            elsewhere.iter().for_each(|place| place.notify());
         }
+        self.state.store(AWAKE, Relaxed); // under the lock, so the sleeper sees it before it waits
+        self.notified.notify_one();
     }
 
     /// Whether waiters are waiting to be taken in.
@@ -278,20 +222,10 @@ impl<T: Linked> Inbox<T> {
             if or_planted!(self.state.load(Relaxed) != SLEEPING, "sleep-elsewhere-without-look" => false) {
                 return;
             }
-            *notifier = Notifier::Thread(Some(place)); // under the same lock: who notifies from now on reaches it there
+            *notifier = Some(place); // under the same lock: who notifies from now on reaches it there
         }
         wait();
-        *lock(&self.notifier) = Notifier::Thread(None);
-    }
-}
-
-/// Calls foreign code from the middle of an operation. A panic of it has been reported by the panic hook, and ends
-/// here: every other waiter that was to be woken still is, and the thread that wakes, perhaps the one that runs the
-/// timers, goes on.
-fn contain(foreign: impl FnOnce()) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(foreign)) {
-        let dropped = catch_unwind(AssertUnwindSafe(|| drop(payload)));
-        std::mem::forget(dropped); // a payload that panics when it is dropped is leaked
+        *lock(&self.notifier) = None;
     }
 }
 

@@ -14,7 +14,8 @@
 //! | [`members`] | the last one to leave ends it, and nothing that has ended is joined |
 //! | [`directory`] | what there is at the moment, by number and key, and whether there is anything |
 //! | [`waiter`] | one blocked task or thread, and the token that wakes exactly one wait of it |
-//! | [`inbox`] | where a woken waiter is delivered: a thread's inbox, or a future's waker |
+//! | [`inbox`] | where the woken waiters of a thread are delivered |
+//! | `waker_slot` | the waker of a future that waits: kept by it, taken by who ends the wait |
 //! | [`readiness`] | who waits until one direction of a socket is ready |
 //! | [`poller_role`] | one thread polls for events, or a monitor will see that none does |
 //! | [`idle`] | idle workers sleep, and no published work sleeps with them |
@@ -55,6 +56,7 @@ pub mod tally;
 pub mod throttle;
 pub mod ticks;
 pub mod waiter;
+mod waker_slot;
 
 pub use arming::{Arming, Awake};
 pub use batch_claim::BatchClaim;
@@ -76,4 +78,4 @@ pub use roster::{Listing, Roster};
 pub use spin::SpinLock;
 pub use tally::Tally;
 pub use throttle::{Released, Throttle};
-pub use waiter::{Delivery, Inbox, Park, TIMEOUT, TokenCell, WaitToken, Waiter, Wake};
+pub use waiter::{CodedToken, Delivery, Inbox, PackedToken, Park, TIMEOUT, TokenCell, WaitToken, Waiter, Wake};

@@ -149,13 +149,34 @@ impl<W> Readiness<W> {
 
     /// An edge: those that waited for it are to be woken, not under a lock of the caller.
     #[must_use = "they wait for ever if they are not woken"]
-    pub fn ready(&self, lasts: Lasts) -> impl Iterator<Item = W> + use<W> {
+    #[inline]
+    pub fn ready(&self, lasts: Lasts) -> Woken<W> {
         let mut waiting = self.waiting.lock();
         let before =
             or_planted!(self.edges.load(Relaxed), "stays-until-next-edge" => self.edges.load(Relaxed) & !STAYS);
         let stays = before | if lasts == Lasts::ForEver { STAYS } else { 0 };
         self.edges.store(stays.wrapping_add(or_planted!(2, "edge-not-counted" => 0)), Release);
-        let (first, more) = (waiting.first.take(), std::mem::take(&mut waiting.more));
-        first.into_iter().chain(more)
+        Woken { first: waiting.first.take(), more: take_any(&mut waiting.more) }
+    }
+}
+
+/// Those that waited for an edge, in the order in which they came.
+#[derive(Debug)]
+pub struct Woken<W> {
+    first: Option<W>,
+    more: Option<std::vec::IntoIter<W>>,
+}
+
+#[inline]
+fn take_any<W>(list: &mut Vec<W>) -> Option<std::vec::IntoIter<W>> {
+    if list.is_empty() { None } else { Some(std::mem::take(list).into_iter()) }
+}
+
+impl<W> Iterator for Woken<W> {
+    type Item = W;
+
+    #[inline]
+    fn next(&mut self) -> Option<W> {
+        self.first.take().or_else(|| self.more.as_mut()?.next())
     }
 }

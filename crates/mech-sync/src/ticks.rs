@@ -12,11 +12,11 @@
 //! Not for deadlines: the rate is measured over a millisecond, so an hour may be off by some tenths of a second. It is for charging what ran.
 
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// How long the rate is measured.
 #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
-const MEASURED_FOR: Duration = Duration::from_millis(1);
+const MEASURED_FOR: std::time::Duration = std::time::Duration::from_millis(1);
 
 /// What the counter said when this was first asked, and its rate.
 struct Rate {
@@ -143,6 +143,8 @@ mod counter {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]

@@ -32,6 +32,8 @@
 //! `of_two_wakers_one_delivers`; a `withdraw` that does not acquire, `a_late_withdrawal_sees_the_waker`; an `unpark`
 //! that overlooks an interrupt, `a_sleeper_whose_time_is_up_knows_what_will_arrive`.
 
+use std::task::Waker;
+
 use crate::{
     inbox::{self, Link, Linked},
     sync::{
@@ -41,6 +43,7 @@ use crate::{
         },
         or_planted,
     },
+    waker_slot::{self, Slot, SlotState, WakerSlot},
 };
 
 const PARKED: u64 = 1;
@@ -51,18 +54,22 @@ const EPOCH: u64 = CODE << 16;
 /// The code of a wake that came because time was up.
 pub const TIMEOUT: u16 = u16::MAX;
 
-/// Where woken waiters are delivered.
+/// Where the woken waiters of a thread are delivered.
 pub type Inbox = inbox::Inbox<Waiter>;
 
 /// The wait state of one fiber, thread or future.
 #[derive(Debug)]
 pub struct Waiter {
     word: AtomicU64,
+    /// Null if it is a future's.
     inbox: AtomicPtr<Inbox>,
     /// Links waiters in an inbox or a run queue; a waiter is in at most one, see the invariant.
     next: Link<Waiter>,
     /// The owner's own tag: which of its fibers uses this waiter.
     tag: AtomicU32,
+    /// Of a future: whom to wake; see `waker_slot.rs`.
+    slot_state: SlotState,
+    slot: Slot,
 }
 
 /// Names one wait on one waiter.
@@ -70,6 +77,60 @@ pub struct Waiter {
 pub struct WaitToken {
     waiter: &'static Waiter,
     epoch: u64,
+}
+
+/// A token and the code it is to be woken with, in two words: lists of waits may be long.
+#[derive(Debug, Clone, Copy)]
+pub struct CodedToken {
+    waiter: &'static Waiter,
+    /// epoch << 16 | code
+    word: u64,
+}
+
+impl CodedToken {
+    /// The token.
+    #[inline]
+    pub fn token(self) -> WaitToken {
+        WaitToken { waiter: self.waiter, epoch: self.word >> 16 }
+    }
+
+    /// The code.
+    #[inline]
+    pub fn code(self) -> u16 {
+        self.word as u16
+    }
+}
+
+/// A token for a value that has other states, too: an enum with some of them is no larger than a token.
+#[derive(Debug, Clone, Copy)]
+pub struct PackedToken {
+    waiter: &'static Waiter,
+    low: u32,
+    high: u16,
+    _spare: Spare,
+}
+
+/// A byte with one value; the others are free for the compiler.
+#[derive(Debug, Clone, Copy)]
+#[repr(u8)]
+enum Spare {
+    Zero = 0,
+}
+
+impl PackedToken {
+    /// The token.
+    #[inline]
+    pub fn token(self) -> WaitToken {
+        WaitToken { waiter: self.waiter, epoch: u64::from(self.high) << 32 | u64::from(self.low) }
+    }
+}
+
+impl From<WaitToken> for PackedToken {
+    #[inline]
+    fn from(token: WaitToken) -> Self {
+        // An epoch has 46 bits: see the word of a waiter.
+        Self { waiter: token.waiter, low: token.epoch as u32, high: (token.epoch >> 32) as u16, _spare: Spare::Zero }
+    }
 }
 
 /// What [`WaitToken::park`] says.
@@ -92,11 +153,22 @@ pub struct Delivery(&'static Waiter);
 impl Waiter {
     /// A waiter of `inbox`.
     pub fn new(inbox: &'static Inbox) -> Self {
+        Self::delivered_to(std::ptr::from_ref(inbox).cast_mut())
+    }
+
+    /// A waiter of a future: it is delivered by waking what [`Waiter::keep_waker`] keeps.
+    pub fn for_future() -> Self {
+        Self::delivered_to(std::ptr::null_mut())
+    }
+
+    fn delivered_to(inbox: *mut Inbox) -> Self {
         Self {
             word: AtomicU64::new(0),
-            inbox: AtomicPtr::new(std::ptr::from_ref(inbox).cast_mut()),
+            inbox: AtomicPtr::new(inbox),
             next: Link::new(),
             tag: AtomicU32::new(0),
+            slot_state: SlotState::empty(),
+            slot: Slot::empty(),
         }
     }
 
@@ -105,11 +177,46 @@ impl Waiter {
         self.inbox.store(std::ptr::from_ref(inbox).cast_mut(), Release);
     }
 
-    /// Where this waiter is delivered.
+    /// Where this waiter is delivered; none if it is a future's.
     #[inline]
-    pub fn inbox(&self) -> &'static Inbox {
-        // SAFETY: only ever set from a `&'static Inbox`, by `new` and `move_to`.
-        unsafe { &*self.inbox.load(Acquire) }
+    pub fn inbox(&self) -> Option<&'static Inbox> {
+        // SAFETY: null, or set from a `&'static Inbox`, by `new` and `move_to`.
+        unsafe { self.inbox.load(Acquire).as_ref() }
+    }
+
+    /// Whether `inbox` is where it is delivered.
+    #[inline]
+    pub fn is_of(&self, inbox: &'static Inbox) -> bool {
+        std::ptr::eq(self.inbox.load(Relaxed), inbox)
+    }
+
+    fn waker_slot(&self) -> WakerSlot<'_> {
+        WakerSlot { state: &self.slot_state, slot: &self.slot }
+    }
+
+    /// For a future: keeps `waker` for the thread that ends its next wait. Before it parks.
+    pub fn keep_waker(&self, waker: &Waker) {
+        self.waker_slot().keep(waker);
+    }
+
+    /// For a future: keeps `waker` instead, if the wait has not ended. It must look afterwards whether it has.
+    pub fn change_waker(&self, waker: &Waker) {
+        self.waker_slot().change(waker);
+    }
+
+    /// For a future: takes the waker out, after it ended the wait itself, or [the waker was taken](Self::is_waker_taken). Ready for another wait.
+    pub fn clear_waker(&self) {
+        self.waker_slot().clear();
+    }
+
+    /// Whether there is a waker here that is not cleared.
+    pub fn has_waker(&self) -> bool {
+        self.waker_slot().has_one()
+    }
+
+    /// Whether the thread that ended the wait is done with this waiter.
+    pub fn is_waker_taken(&self) -> bool {
+        self.waker_slot().is_taken()
     }
 
     /// The owner's tag.
@@ -167,6 +274,12 @@ impl WaitToken {
     /// The waiter this token is for.
     pub fn waiter(&self) -> &'static Waiter {
         self.waiter
+    }
+
+    /// With the code to wake it with.
+    #[inline]
+    pub fn with_code(self, code: u16) -> CodedToken {
+        CodedToken { waiter: self.waiter, word: (self.epoch << 16) | u64::from(code) }
     }
 
     /// Ends the wait and says why: `code` means something to the waiter's owner. Returns the waiter if it was parked; a token that
@@ -272,12 +385,19 @@ impl Delivery {
     /// Whether `inbox` is where it goes.
     #[inline]
     pub fn is_for(&self, inbox: &'static Inbox) -> bool {
-        std::ptr::eq(self.0.inbox.load(Relaxed), inbox)
+        self.0.is_of(inbox)
     }
 
-    /// Delivers the waiter to its inbox and wakes the thread or future there.
+    /// Delivers the waiter to its inbox and wakes the thread there, or wakes its future.
     pub fn send(self) {
-        self.0.inbox().deliver(self.0);
+        match self.0.inbox() {
+            Some(inbox) => inbox.deliver(self.0),
+            None => {
+                if let Some(waker) = self.0.waker_slot().take() {
+                    waker_slot::wake_contained(waker);
+                }
+            }
+        }
     }
 }
 

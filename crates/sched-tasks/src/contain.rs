@@ -49,7 +49,7 @@ pub enum Stop {
 pub fn contain<R>(body: impl FnOnce() -> R) -> Result<R, Stop> {
     strand::with(Strand::ensure_room);
     catch_unwind(AssertUnwindSafe(body)).map_err(|payload| {
-        strand::with(|strand| strand.unwinding.set(false)); // it was caught
+        strand::with(|strand| strand.traces.unwinding().set(false)); // it was caught
         if payload.is::<Cancellation>() {
             return Stop::Cancelled;
         }

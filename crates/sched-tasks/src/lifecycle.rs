@@ -12,7 +12,7 @@ use std::{
 
 use crate::{
     budget::{Account, Reading},
-    kernel::{scope::ScopeRef, task::Running},
+    kernel::{scope::ScopeRef, task::Running, worker::Worker},
     strand::{Cancellation, Strand, panics},
 };
 
@@ -23,8 +23,9 @@ impl Strand {
     /// Begins a task on this strand, in the nursery `scope`.
     #[inline(always)] // on the way of every task: 2 ns of 70
     pub(crate) fn begin(&self, running: Running, scope: ScopeRef) {
-        self.occupy(running, scope);
-        let Some(worker) = &self.worker else { return self.begin_on_thread(scope) };
+        let worker = self.worker.as_deref(); // read once
+        self.occupy_on(worker, running, scope);
+        let Some(worker) = worker else { return self.begin_on_thread(scope) };
         if let Some(account) = scope.account() {
             worker.open_meter(scope, account, &self.meter);
         }
@@ -48,7 +49,12 @@ impl Strand {
 
     #[inline]
     pub(crate) fn occupy(&self, running: Running, scope: ScopeRef) {
-        if let Some(worker) = &self.worker {
+        self.occupy_on(self.worker.as_deref(), running, scope);
+    }
+
+    #[inline(always)]
+    fn occupy_on(&self, worker: Option<&Worker>, running: Running, scope: ScopeRef) {
+        if let Some(worker) = worker {
             worker.report_others_than(scope);
             let name = running.task().name();
             self.name.set(name);
@@ -71,8 +77,7 @@ impl Strand {
     /// Ends the task: nothing of it stays behind.
     #[inline(always)] // as `begin`
     pub(crate) fn end(&self) {
-        let unwound = self.unwinding.get() || self.guard_lent.get() || self.for_unwinding.get();
-        if self.enlisted.get().is_some() || self.shields.get() != 0 || unwound || self.has_locals.get() {
+        if !self.traces.are_none() {
             self.clean_up();
         }
         if self.meter.is_metered() {
@@ -102,31 +107,32 @@ impl Strand {
 
     #[cold]
     fn clean_up(&self) {
-        if self.guard_lent.replace(false)
+        if self.traces.guard_lent().replace(false)
             && let Err(error) = mech_fiber::take_guard_back()
         {
             eprintln!("bursar: a stack goes on with half of its guard: {error}");
         }
-        if self.has_locals.get() {
+        if self.traces.has_locals().get() {
             self.drop_locals(Ok(())).unwrap_or_else(panics::discard); // of a half of a `join` that has none to hand on to
         }
         if let (Some(place), Some(scope)) = (self.enlisted.take(), self.base.get()) {
             scope.delist(place);
         }
-        self.shields.set(0);
-        self.unwinding.set(false);
-        self.for_unwinding.set(false);
+        self.traces.enlisted().set(false);
+        self.traces.shields().set(0);
+        self.traces.unwinding().set(false);
+        self.traces.for_unwinding().set(false);
     }
 
     /// Ends the nurseries that the task left open, and drops its values; it had this outcome. They are its own: a panic there, or a budget that they are refused, is the task's.
     #[cold]
     pub(crate) fn drop_locals<R>(&self, outcome: thread::Result<R>) -> thread::Result<R> {
         let place = self.panicked_at.take();
-        self.shields.set(1); // destructors may block, and are not interrupted
+        self.traces.shields().set(1); // destructors may block, and are not interrupted
         self.end_open_nurseries();
         let dropped = catch_unwind(AssertUnwindSafe(|| {
             for _ in 0..MAX_LOCALS_ROUNDS {
-                if !self.has_locals.replace(false) {
+                if !self.traces.has_locals().replace(false) {
                     break;
                 }
                 let locals = self.locals.take();
@@ -158,13 +164,13 @@ impl Strand {
     /// cancellation does not interrupt them.
     pub(crate) fn aside(&self, running: Running, scope: ScopeRef, drop: impl FnOnce()) -> std::thread::Result<()> {
         self.begin(running, scope);
-        self.shields.set(1);
+        self.traces.shields().set(1);
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             drop();
             self.look_at_meter();
         }));
-        let outcome = if self.has_locals.get() { self.drop_locals(outcome) } else { outcome };
-        self.shields.set(0);
+        let outcome = if self.traces.has_locals().get() { self.drop_locals(outcome) } else { outcome };
+        self.traces.shields().set(0);
         self.end();
         outcome
     }

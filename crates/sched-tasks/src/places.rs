@@ -17,7 +17,6 @@ type Waiters = Vec<&'static Waiter>;
 
 static THREAD_INBOXES: Mutex<Vec<&'static Inbox>> = Mutex::new(Vec::new());
 static WAITERS: Mutex<Waiters> = Mutex::new(Vec::new());
-/// Of futures: each has an inbox of its own.
 static FUTURE_WAITERS: Mutex<Waiters> = Mutex::new(Vec::new());
 
 thread_local! {
@@ -99,12 +98,9 @@ pub(crate) fn give_inbox(inbox: &'static Inbox) {
     lock(&THREAD_INBOXES).push(inbox);
 }
 
-/// A waiter with an inbox of its own, for one wait of a future.
+/// A waiter for one wait of a future.
 pub(crate) fn take_future_waiter() -> &'static Waiter {
-    let make = || {
-        let inboxes: Vec<Inbox> = (0..BATCH).map(|_| Inbox::for_future()).collect();
-        inboxes.leak().iter().map(Waiter::new).collect()
-    };
+    let make = || (0..BATCH).map(|_| Waiter::for_future()).collect();
     with_kept(&KEPT_FUTURE, &FUTURE_WAITERS, |kept| kept.take(make))
 }
 

@@ -81,8 +81,8 @@ impl Sleep {
         let at = self.at;
         let is_over = match &self.set {
             Some(set) if !set.wait.poll(cx.waker()) => false,
-            Some(set) if at > clock::now() && set.clock.has_stopped() => {
-                self.set = None; // the runtime on which it was polled has ended: the one it is polled on now takes over
+            Some(set) if at > clock::now() && set.clock.is_over_for(set.alarm) => {
+                self.set = None; // the runtime on which it was polled has ended, or its run: the one it is polled on now takes over
                 return self.poll_due(cx);
             }
             Some(_) => true,

@@ -25,7 +25,7 @@ use std::{
     },
 };
 
-use mech_sync::{Delivery, SpinLock, WaitToken, Wake};
+use mech_sync::{CodedToken, Delivery, SpinLock, WaitToken, Wake};
 
 use crate::strand;
 
@@ -39,8 +39,7 @@ pub(crate) struct WaitList<N = ()> {
 
 #[derive(Debug)]
 struct Wait<N> {
-    token: WaitToken,
-    code: u16,
+    wait: CodedToken,
     note: N,
 }
 
@@ -52,19 +51,19 @@ impl<N> WaitList<N> {
     /// Adds a wait that is claimed with `code`.
     #[inline]
     pub(crate) fn push(&mut self, token: WaitToken, code: u16, note: N) {
-        self.queue.push_back(Wait { token, code, note });
+        self.queue.push_back(Wait { wait: token.with_code(code), note });
     }
 
     /// Adds a wait that goes before all others.
     pub(crate) fn push_front(&mut self, token: WaitToken, code: u16, note: N) {
-        self.queue.push_front(Wait { token, code, note });
+        self.queue.push_front(Wait { wait: token.with_code(code), note });
     }
 
     /// A wait of this list has ended, and was not claimed from it.
     pub(crate) fn leave(&mut self) {
         self.over += 1;
         if self.over * 2 > self.queue.len() {
-            self.queue.retain(|wait| !wait.token.is_woken());
+            self.queue.retain(|entry| !entry.wait.token().is_woken());
             self.over = 0;
         }
     }
@@ -78,8 +77,8 @@ impl<N> WaitList<N> {
     /// Claims the oldest wait if its note says so.
     #[inline]
     pub(crate) fn claim_if(&mut self, mut wanted: impl FnMut(&N) -> bool) -> Option<Claimed> {
-        while let Some(Wait { token, code, note }) = self.queue.front() {
-            let (token, code) = (*token, *code);
+        while let Some(Wait { wait, note }) = self.queue.front() {
+            let (token, code) = (wait.token(), wait.code());
             if !wanted(note) && !token.is_woken() {
                 return None;
             }
@@ -100,12 +99,15 @@ impl<N> WaitList<N> {
 
     /// Whether a waiter other than the owner of `token` waits here.
     pub(crate) fn any_other_than(&self, token: WaitToken) -> bool {
-        self.queue.iter().any(|wait| !std::ptr::eq(wait.token.waiter(), token.waiter()) && !wait.token.is_woken())
+        self.queue
+            .iter()
+            .map(|entry| entry.wait.token())
+            .any(|wait| !std::ptr::eq(wait.waiter(), token.waiter()) && !wait.is_woken())
     }
 
     /// Whether a waiter waits here.
     pub(crate) fn any(&self) -> bool {
-        self.queue.iter().any(|wait| !wait.token.is_woken())
+        self.queue.iter().any(|entry| !entry.wait.token().is_woken())
     }
 
     /// How many entries there are, also of waits that have ended.

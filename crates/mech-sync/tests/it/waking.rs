@@ -190,8 +190,8 @@ fn sleep_ends_with_a_notification() {
     assert!(!inbox.sleep(Some(Instant::now())));
 }
 
-/// Counts its wakes; and when dropped, does what foreign code may do: uses the inbox it was left at.
-struct CountingWaker(AtomicUsize, &'static Inbox);
+/// Counts its wakes; and when dropped, does what foreign code may do: uses the waiter it was left at.
+struct CountingWaker(AtomicUsize, &'static Waiter);
 
 impl StdWake for CountingWaker {
     fn wake(self: Arc<Self>) {
@@ -201,39 +201,40 @@ impl StdWake for CountingWaker {
 
 impl Drop for CountingWaker {
     fn drop(&mut self) {
-        self.1.notify();
+        self.1.has_waker();
+        self.1.clear_waker();
     }
 }
 
 #[test]
 fn a_future_is_woken_through_its_newest_waker() {
-    let inbox = leak(Inbox::for_future());
-    let token = leak(Waiter::new(inbox)).token();
-    let wakers = [(); 2].map(|()| Arc::new(CountingWaker(AtomicUsize::new(0), inbox)));
+    let waiter = leak(Waiter::for_future());
+    let wakers = [(); 2].map(|()| Arc::new(CountingWaker(AtomicUsize::new(0), waiter)));
     let woken = || [&wakers[0], &wakers[1]].map(|waker| waker.0.load(SeqCst));
-    inbox.set_waker(&Waker::from(wakers[0].clone()));
-    assert_eq!(token.park(), Park::Parked);
-    inbox.set_waker(&Waker::from(wakers[1].clone()));
-    assert!(wake(token, 0));
-    assert_eq!(woken(), [0, 1]);
-    assert_eq!(inbox.arrivals().count(), 1);
-    inbox.notify();
-    assert_eq!(woken(), [0, 1], "a waker is used once");
+    for round in 1..4 {
+        let token = waiter.token();
+        waiter.keep_waker(&Waker::from(wakers[0].clone()));
+        assert_eq!(token.park(), Park::Parked);
+        waiter.change_waker(&Waker::from(wakers[1].clone()));
+        waiter.change_waker(&Waker::from(wakers[1].clone()));
+        assert!(!waiter.is_waker_taken());
+        assert!(wake(token, 0));
+        assert_eq!(woken(), [0, round], "a waker is used once");
+        waiter.change_waker(&Waker::from(wakers[0].clone())); // too late
+        assert!(waiter.is_waker_taken());
+        waiter.clear_waker();
+    }
+    let kept = |waker: &Arc<_>| Arc::strong_count(waker) - 1;
+    assert_eq!(wakers.each_ref().map(kept), [0, 0], "a waiter that is not in use keeps nothing alive");
 }
 
 #[test]
-fn an_inbox_drops_wakers_when_it_is_unlocked() {
-    let inbox = leak(Inbox::for_future());
-    let waker = || Waker::from(Arc::new(CountingWaker(AtomicUsize::new(0), inbox)));
-    inbox.set_waker(&waker());
-    inbox.set_waker(&waker()); // drops the first, which notifies
-    inbox.clear_waker();
-}
-
-#[test]
-#[should_panic(expected = "a thread's inbox has no waker")]
-fn a_thread_has_no_waker() {
-    Inbox::for_thread().set_waker(Waker::noop());
+fn a_waiter_drops_wakers_when_it_can_be_used_again() {
+    let waiter = leak(Waiter::for_future());
+    let waker = || Waker::from(Arc::new(CountingWaker(AtomicUsize::new(0), waiter)));
+    waiter.keep_waker(&waker());
+    waiter.clear_waker(); // drops it, which clears once more
+    assert!(!waiter.has_waker());
 }
 
 #[test]

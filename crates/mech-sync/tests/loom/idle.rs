@@ -78,6 +78,30 @@ fn no_wakeup_is_lost() {
 }
 
 #[test]
+fn an_offer_wakes_a_worker_that_is_known_to_sleep() {
+    check(|| {
+        let (pool, inbox) = (WorkerPool::new(), leak(Inbox::for_thread()));
+        pool.idle.fall_asleep(inbox, false, true);
+        let worker = thread::spawn(move || {
+            if !pool.work.any() {
+                inbox.sleep(None);
+            }
+            if pool.idle.stay_awake(inbox) {
+                pool.idle.end_search(|| pool.work.any());
+            }
+            pool.work.take()
+        });
+        pool.work.push();
+        pool.idle.offered();
+        let by_publisher = pool.work.take();
+        let by_worker = worker.join().unwrap();
+        assert!(by_publisher ^ by_worker, "it is taken once, by {by_publisher} and {by_worker}");
+        assert!(!pool.idle.any_sleeper());
+        assert!(pool.idle.begin_search(1), "no searcher is left over");
+    });
+}
+
+#[test]
 fn the_search_is_handed_on() {
     // Two items that are done only together, two workers, of which at most one searches.
     check(|| {

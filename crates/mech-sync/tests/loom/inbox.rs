@@ -39,41 +39,6 @@ fn a_delivery_is_seen_or_notifies() {
     });
 }
 
-/// A waker that a model can wait for.
-struct NotifyingWaker(Notify);
-
-impl StdWake for NotifyingWaker {
-    fn wake(self: Arc<Self>) {
-        self.0.notify();
-    }
-}
-
-#[test]
-fn a_delivery_wakes_the_newest_waker() {
-    check(|| {
-        let inbox = leak(Inbox::for_future());
-        let token = leak(Waiter::new(inbox)).token();
-        let wakers = [Arc::new(NotifyingWaker(Notify::new())), Arc::new(NotifyingWaker(Notify::new()))];
-        inbox.set_waker(&wakers[0].clone().into());
-        assert_eq!(token.park(), Park::Parked);
-        let payload = leak(Parcel::new(0));
-        let waker = thread::spawn(move || {
-            payload.put(1);
-            assert!(wake(token, 3));
-        });
-        // The future moves to another task while it waits.
-        inbox.set_waker(&wakers[1].clone().into());
-        while !token.is_woken() {
-            wakers[1].0.wait();
-        }
-        assert_eq!(payload.take(), 1, "the future was woken before its payload");
-        assert_eq!(token.park(), Park::Woken(3));
-        waker.join().unwrap();
-        assert_eq!(inbox.arrivals().count(), 1);
-        inbox.clear_waker();
-    });
-}
-
 /// Something that a thread waits in, with a notifier.
 #[derive(Debug)]
 struct Elsewhere {

@@ -118,6 +118,7 @@ fn wake(token: WaitToken, code: u16) -> bool {
 mod deque;
 
 mod waiter;
+mod waker_slot;
 
 mod inbox;
 

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 
 use alloc::borrow::Cow;
 use core::hash::BuildHasher;
-use hashbrown::{DefaultHashBuilder, HashTable};
+use hashbrown::{DefaultHashBuilder, HashTable, hash_table::Entry};
 
 use crate::aging::Time;
 use crate::state::State;
@@ -124,12 +124,17 @@ impl NameEntry {
     }
 }
 
+/// The name of `id` in a text where names end at `ends`.
+fn given<'a>(text: &'a str, ends: &[u32], id: u32) -> &'a str {
+    let id = id as usize;
+    let start = if id == 0 { 0 } else { ends[id - 1] as usize };
+    &text[start..ends[id] as usize]
+}
+
 impl Names {
     /// The name that was given; empty if none was.
     fn given(&self, id: u32) -> &str {
-        let id = id as usize;
-        let start = if id == 0 { 0 } else { self.ends[id - 1] as usize };
-        &self.text[start..self.ends[id] as usize]
+        given(&self.text, &self.ends, id)
     }
 
     /// The name of a job; for a job without a name its number: `#17`.
@@ -167,15 +172,17 @@ impl Names {
             self.ends.push(self.text.len() as u32);
             return true;
         }
-        let hash = self.hash(name);
-        if self.find_hashed(hash, name).is_some() {
+        let (hash, id) = (self.hash(name), self.ends.len() as u32);
+        let Self { text, ends, table, .. } = self;
+        let is_it = |entry: &NameEntry| entry.hash == hash && given(text, ends, entry.id) == name;
+        // One search for both questions: of a million names each costs a cache miss or two.
+        let Entry::Vacant(place) = table.entry(NameEntry::spread(hash), is_it, |entry| NameEntry::spread(entry.hash))
+        else {
             return false;
-        }
-        let id = self.ends.len() as u32;
-        self.text.push_str(name);
-        self.ends.push(self.text.len() as u32);
-        self.table
-            .insert_unique(NameEntry::spread(hash), NameEntry { hash, id }, |entry| NameEntry::spread(entry.hash));
+        };
+        place.insert(NameEntry { hash, id });
+        text.push_str(name);
+        ends.push(text.len() as u32);
         true
     }
 

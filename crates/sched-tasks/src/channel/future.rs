@@ -26,18 +26,43 @@ use crate::{strand, strand::future_wait::FutureWait, strand::room};
 pub struct SendFuture<'a, T> {
     core: &'a Core<T>,
     slot: Option<T>,
-    wait: Option<FutureWait>,
-    /// Its task was charged for it.
-    paid: bool,
+    stage: Stage,
 }
 
 /// A value to come; made by [`Receiver::recv_async`](super::Receiver::recv_async). Polled again, it is for the next value.
 #[must_use = "a future does nothing until it is awaited"]
 pub struct RecvFuture<'a, T> {
     core: &'a Core<T>,
-    wait: Option<FutureWait>,
-    /// Its task was charged for it.
-    paid: bool,
+    stage: Stage,
+}
+
+/// How far one is.
+enum Stage {
+    /// Its task was not charged for it.
+    Begun,
+    Paid,
+    Waits(FutureWait),
+}
+
+impl Stage {
+    /// Charges the task, if it was not.
+    fn pay(&mut self, strand: &strand::Strand) {
+        if matches!(self, Self::Begun) {
+            *self = Self::Paid;
+            strand.charge_channel_op();
+        }
+    }
+
+    fn waits(&self) -> bool {
+        matches!(self, Self::Waits(_))
+    }
+
+    /// Waits from now on.
+    fn wait(&mut self, cx: &Context<'_>) -> &mut FutureWait {
+        *self = Self::Waits(FutureWait::begin(cx.waker()));
+        let Self::Waits(wait) = self else { unreachable!("just set") };
+        wait
+    }
 }
 
 // The value is moved, never pinned.
@@ -46,13 +71,13 @@ impl<T> Unpin for RecvFuture<'_, T> {}
 
 impl<'a, T> SendFuture<'a, T> {
     pub(super) fn new(core: &'a Core<T>, value: T) -> Self {
-        Self { core, slot: Some(value), wait: None, paid: false }
+        Self { core, slot: Some(value), stage: Stage::Begun }
     }
 }
 
 impl<'a, T> RecvFuture<'a, T> {
     pub(super) fn new(core: &'a Core<T>) -> Self {
-        Self { core, wait: None, paid: false }
+        Self { core, stage: Stage::Begun }
     }
 }
 
@@ -63,14 +88,12 @@ impl<T> Future for SendFuture<'_, T> {
         let this = &mut *self;
         // A rendezvous channel holds the value of a sender that waits.
         assert!(
-            this.slot.is_some() || this.wait.is_some(),
+            this.slot.is_some() || this.stage.waits(),
             "`send_async` was polled after its value was sent or given back"
         );
         let strand = strand::current();
         ready!(strand.poll_turn(cx));
-        if !std::mem::replace(&mut this.paid, true) {
-            strand.charge_channel_op();
-        }
+        this.stage.pay(&strand);
         let polled = this.proceed(cx);
         if polled.is_ready() {
             strand.turn.count();
@@ -83,12 +106,12 @@ impl<T> SendFuture<'_, T> {
     fn proceed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SendError<T>>> {
         let this = self;
         loop {
-            if let Some(wait) = &this.wait {
+            if let Stage::Waits(wait) = &this.stage {
                 if !wait.poll(cx.waker()) {
                     return Poll::Pending;
                 }
                 this.core.claimed_send(wait.token(), 0, &mut this.slot);
-                this.wait = None;
+                this.stage = Stage::Paid;
             }
             let Some(value) = this.slot.take() else { return Poll::Ready(Ok(())) };
             match this.core.try_send(value) {
@@ -96,11 +119,11 @@ impl<T> SendFuture<'_, T> {
                 Err(TrySendError::Closed(value)) => return Poll::Ready(Err(SendError(value))),
                 Err(TrySendError::Full(value)) => this.slot = Some(value),
             }
-            let wait = this.wait.insert(FutureWait::begin(cx.waker()));
+            let wait = this.stage.wait(cx);
             let token = wait.token();
             if this.core.enlist_send(token, 0, &mut this.slot) && wait.withdraw() {
                 this.core.leave_send(token, 0, &mut this.slot);
-                this.wait = None;
+                this.stage = Stage::Paid;
             }
         }
     }
@@ -108,7 +131,7 @@ impl<T> SendFuture<'_, T> {
 
 impl<T> Drop for SendFuture<'_, T> {
     fn drop(&mut self) {
-        if let Some(wait) = &mut self.wait {
+        if let Stage::Waits(wait) = &mut self.stage {
             let _room = room::to_drop();
             let token = wait.token();
             if wait.withdraw() {
@@ -127,12 +150,10 @@ impl<T> Future for RecvFuture<'_, T> {
         let this = &mut *self;
         let strand = strand::current();
         ready!(strand.poll_turn(cx));
-        if !std::mem::replace(&mut this.paid, true) {
-            strand.charge_channel_op();
-        }
+        this.stage.pay(&strand);
         let polled = this.proceed(cx);
         if polled.is_ready() {
-            this.paid = false; // polled again, it is for the next value, which is charged again
+            this.stage = Stage::Begun; // polled again, it is for the next value, which is charged again
             strand.turn.count();
         }
         polled
@@ -143,12 +164,12 @@ impl<T> RecvFuture<'_, T> {
     fn proceed(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, RecvError>> {
         let this = self;
         loop {
-            if let Some(wait) = &this.wait {
+            if let Stage::Waits(wait) = &this.stage {
                 if !wait.poll(cx.waker()) {
                     return Poll::Pending;
                 }
                 let value = this.core.claimed_recv(wait.token());
-                this.wait = None;
+                this.stage = Stage::Paid;
                 if let Some(value) = value {
                     return Poll::Ready(Ok(value));
                 }
@@ -158,11 +179,11 @@ impl<T> RecvFuture<'_, T> {
                 Err(TryRecvError::Closed) => return Poll::Ready(Err(RecvError)),
                 Err(TryRecvError::Empty) => {}
             }
-            let wait = this.wait.insert(FutureWait::begin(cx.waker()));
+            let wait = this.stage.wait(cx);
             let token = wait.token();
             if this.core.enlist_recv(token, 0) && wait.withdraw() {
                 this.core.leave_recv(token);
-                this.wait = None;
+                this.stage = Stage::Paid;
             }
         }
     }
@@ -170,7 +191,7 @@ impl<T> RecvFuture<'_, T> {
 
 impl<T> Drop for RecvFuture<'_, T> {
     fn drop(&mut self) {
-        if let Some(wait) = &mut self.wait {
+        if let Stage::Waits(wait) = &mut self.stage {
             let _room = room::to_drop();
             let token = wait.token();
             if wait.withdraw() {
@@ -184,12 +205,12 @@ impl<T> Drop for RecvFuture<'_, T> {
 
 impl<T> std::fmt::Debug for SendFuture<'_, T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SendFuture").field("waiting", &self.wait.is_some()).finish_non_exhaustive()
+        f.debug_struct("SendFuture").field("waiting", &self.stage.waits()).finish_non_exhaustive()
     }
 }
 
 impl<T> std::fmt::Debug for RecvFuture<'_, T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RecvFuture").field("waiting", &self.wait.is_some()).finish_non_exhaustive()
+        f.debug_struct("RecvFuture").field("waiting", &self.stage.waits()).finish_non_exhaustive()
     }
 }

@@ -8,7 +8,7 @@
 use std::cell::Cell;
 
 use crate::{
-    decide::{self, Choice, FirstReady, View},
+    decide::{self, Choice, FirstReady, Oldest, View},
     kernel::worker::Worker,
     stats,
 };
@@ -59,6 +59,10 @@ impl<V: View> View for Counted<'_, V> {
     fn elsewhere(&self) -> bool {
         self.look(self.others);
         self.view.elsewhere()
+    }
+
+    fn is_due(&self, oldest: Oldest) -> bool {
+        self.view.is_due(oldest)
     }
 }
 

@@ -78,7 +78,7 @@ impl Worker {
             let found = match choice {
                 Choice::Ready => self.next_ready(),
                 Choice::Ahead => self.next_ahead().or_else(|| self.next_oldest()),
-                Choice::Newest => self.deque.pop().map(|item| Next::Start(RunnableRef::from_item(item))),
+                Choice::Newest => self.deque.pop_some().map(|item| Next::Start(RunnableRef::from_item(item))),
                 Choice::Oldest => self.next_oldest(),
                 Choice::High => self.shared.high.pop_batch(0, |_| {}).map(|task| self.popped_shared(task)),
                 Choice::Injected => self.take_injected().map(|task| self.popped_shared(task)),

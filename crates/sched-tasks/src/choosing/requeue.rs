@@ -1,4 +1,4 @@
-//! A future that was woken while it was polled: where it waits for its next poll.
+//! A future that was woken: where it waits for its next poll.
 //!
 //! Room: driver. Knows queues; knows nothing of futures.
 //!
@@ -23,8 +23,21 @@ const LEVEL_SLACK: usize = 2;
 /// So many are moved at a time.
 const LEVELLED_MOST: usize = 32;
 
+/// So many are taken in at the end of a turn.
+const TAKEN_IN_MOST: usize = 32;
+
 impl Worker {
     // ---- what tasks ask of their worker ----
+
+    /// A future was woken: it goes on after those that are ready, as a fiber would. Among what has not begun it would wait for all that is ready at any time. Not where there are other workers: these steal what
+    /// has not begun, at once, and in the line it would wait behind a task that computes.
+    pub(crate) fn push_woken(&self, future: RunnableRef) {
+        if self.shared.goes_long_way() || !self.is_the_only_one() {
+            return self.push(future);
+        }
+        self.line_up_future(future.into_item());
+        self.enqueue_ready(ReadyWhat::Future);
+    }
 
     /// A future was woken while it ran: it goes to the back of the line, or to a worker that has none.
     pub(crate) fn requeue(&self, runnable: RunnableRef) {
@@ -38,6 +51,42 @@ impl Worker {
             self.line_up_future(runnable.into_item());
             self.enqueue_behind_all(ReadyWhat::Future);
         }
+    }
+
+    /// Takes in what other threads woke, since a turn is over here. What has not begun goes where it would have been taken to.
+    #[inline]
+    pub(crate) fn take_in_woken_futures(&self) {
+        if !self.shared.injected.is_empty()
+            && self.is_the_only_one()
+            && self.slot().takes.shared()
+            && !self.shared.goes_long_way()
+        {
+            self.take_in_injected();
+        }
+    }
+
+    #[cold]
+    fn take_in_injected(&self) {
+        let mut is_published = false;
+        let mut take_in = |task: RunnableRef| {
+            if task.is_future() {
+                self.line_up_future(task.into_item());
+                self.enqueue_ready(ReadyWhat::Future);
+            } else {
+                self.deque.push(task.into_item());
+                is_published = true;
+            }
+        };
+        let first = self.shared.injected.pop_batch(TAKEN_IN_MOST, &mut take_in);
+        first.into_iter().for_each(take_in);
+        if is_published {
+            self.shared.idle.published(); // on their way from there to here no worker saw them
+        }
+    }
+
+    /// Whether its runtime has no other worker.
+    pub(crate) fn is_the_only_one(&self) -> bool {
+        self.shared.workers.len() == 1
     }
 
     fn line_up_future(&self, future: *mut Runnable) {

@@ -12,7 +12,7 @@ use mech_sync::ticks;
 use policy_cpu::{Nanos, ShareTree};
 
 use crate::{
-    decide::{self, Choice, FirstReady},
+    decide::{self, Choice, FirstReady, Oldest},
     kernel::{
         cpu_server::Allowance,
         local_shares::{GroupReady, LocalGroup, LocalShares, Measured, Phase},
@@ -423,5 +423,9 @@ impl decide::View for GroupView<'_> {
     fn elsewhere(&self) -> bool {
         let others = || self.group.lines.iter().enumerate().filter(|(worker, _)| *worker != self.worker.index);
         self.worker.slot().takes.steals() && others().any(|(_, lines)| lines.has_unstarted())
+    }
+
+    fn is_due(&self, _: Oldest) -> bool {
+        true // a choice within a group costs more than a branch that changes its worker
     }
 }

@@ -2,10 +2,14 @@
 //!
 //! Room: driver. Knows queues; knows nothing of the order in which they are served.
 
+use mech_sync::ticks;
+
 use crate::{
-    decide::{self, FirstReady},
+    decide::{self, FirstReady, Oldest},
     kernel::worker::Worker,
 };
+
+const OLDEST_NANOS: u64 = decide::OLDEST_INTERVAL.as_nanos() as u64;
 
 impl decide::View for Worker {
     #[inline(always)]
@@ -41,5 +45,21 @@ impl decide::View for Worker {
 
     fn elsewhere(&self) -> bool {
         self.shared.has_stealable(self.index)
+    }
+
+    fn is_due(&self, oldest: Oldest) -> bool {
+        if self.stepwise.is_some() {
+            return true; // virtual time stands while there is something to run
+        }
+        let last = match oldest {
+            Oldest::Own => &self.own_oldest_at,
+            Oldest::Elsewhere => &self.other_oldest_at,
+        };
+        let now = ticks::nanos();
+        let is_due = now.saturating_sub(last.get()) >= OLDEST_NANOS;
+        if is_due {
+            last.set(now);
+        }
+        is_due
     }
 }

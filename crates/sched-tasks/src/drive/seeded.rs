@@ -114,7 +114,7 @@ impl Driver for SeededDriver {
     }
 
     fn until_woken(&self, strand: &Strand) {
-        let inbox = strand.waiter.inbox();
+        let inbox = strand.inbox();
         self.aside(strand, || while !self.advance(|| inbox.has_arrivals()) {});
         let _ = inbox.arrivals(); // it has one waiter, so this was it
     }
@@ -165,6 +165,7 @@ impl SeededDriver {
             places::give_waiter(worker_strand.waiter);
         }
         drop(self.own_strands);
+        self.shared.clock.end_run();
         let options = lock(&self.seeded.options).clone();
         let run =
             std::mem::replace(&mut *lock(&self.seeded.run), Run::new(&Options { plan: Plan::Seed(0), ..options }));
@@ -184,7 +185,7 @@ impl SeededDriver {
 
     /// While others run on this thread, it does not count `strand`'s unwinding; see [`Strand::aside_while`].
     fn aside(&self, strand: &Strand, others: impl FnOnce()) {
-        strand.aside_while(strand.unwinding.get(), strand.is_unwinding(), &self.stopped_unwinding, others);
+        strand.aside_while(strand.traces.unwinding().get(), strand.is_unwinding(), &self.stopped_unwinding, others);
     }
 
     /// One turn: of a worker, or of the clock. True if it is the turn of the caller, which may have it if `is_ready` says so.

@@ -100,7 +100,7 @@ fn start_by(
     }
     let (task, place) = (Mutex::new(Some(task)), AtomicU32::new(0));
     let queued = Arc::new(Queued { task, shared, nursery: Arc::downgrade(nursery), place });
-    let place = nursery.enlist(Member::Future(Waker::from(queued.clone())));
+    let place = nursery.enlist(Member::Queued(Box::new(Waker::from(queued.clone()))));
     queued.place.store(place, Relaxed); // read by the thread, which gets it through the lock of the pool
     if nursery.is_cancelled() {
         // Perhaps before it could know of us.

@@ -75,7 +75,8 @@ impl NurseryCore {
             for (_, member) in &inner.members {
                 match member {
                     Member::Waiter(waiter, _) => waiters.push(waiter),
-                    Member::Future(waker) => wakers.push(waker.clone()),
+                    Member::Future(future) => wakers.push(future.waker()),
+                    Member::Queued(waker) => wakers.push(Waker::clone(waker)),
                 }
             }
             inner.nested.iter().map(|(_, nursery)| nursery.clone()).collect()

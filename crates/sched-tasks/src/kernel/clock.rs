@@ -81,6 +81,8 @@ struct VirtualTime {
 struct State {
     alarms: BTreeMap<SharedKey, Alarm>,
     next_number: u64,
+    /// Alarms with smaller numbers were set in earlier runs of a seeded runtime.
+    first_of_run: u64,
     thread: Option<JoinHandle<()>>,
     stopped: bool,
 }
@@ -147,12 +149,17 @@ impl Clock {
     /// Begins anew, for the next run.
     pub(crate) fn rewind(&self) {
         self.virtual_time().nanos.store(0, Relaxed);
+        self.end_run();
+    }
+
+    /// A run is over: nothing goes off at its times any more. Futures that still wait for one are woken, and go on with another clock; numbers go on, since such a future keeps the key of its alarm.
+    pub(crate) fn end_run(&self) {
         let alarms = {
             let mut state = self.lock();
-            state.next_number = 0;
+            state.first_of_run = state.next_number;
             std::mem::take(&mut state.alarms)
         };
-        drop(alarms);
+        wake_waits(alarms);
     }
 
     /// Lets a little time pass. After 584 years time stands still: what is due later is due then.
@@ -272,9 +279,10 @@ impl Clock {
         }
     }
 
-    /// Whether its runtime has ended: then nothing is woken at its time any more.
-    pub(crate) fn has_stopped(&self) -> bool {
-        self.lock().stopped
+    /// Whether the runtime has ended, or the seeded run, in which this alarm was set: then nothing is woken at its time any more.
+    pub(crate) fn is_over_for(&self, alarm: AlarmKey) -> bool {
+        let state = self.lock();
+        state.stopped || matches!(alarm, AlarmKey::Shared(key) if key.number < state.first_of_run)
     }
 
     /// Ends the thread, and wakes the futures that still wait for a time: they go on with another clock.
@@ -284,15 +292,20 @@ impl Clock {
             state.stopped = true;
             (state.thread.take(), std::mem::take(&mut state.alarms))
         };
-        for alarm in alarms.into_values() {
-            if let Alarm::Wake(token, code) = alarm {
-                wake::wake(token, code);
-            }
-        }
+        wake_waits(alarms);
         self.timers.iter().for_each(WorkerTimers::wake_all);
         self.changed.notify_one();
         if let Some(thread) = thread {
             thread.join().expect("the clock does not panic");
+        }
+    }
+}
+
+/// Ends the waits among these alarms, before their time.
+fn wake_waits(alarms: BTreeMap<SharedKey, Alarm>) {
+    for alarm in alarms.into_values() {
+        if let Alarm::Wake(token, code) = alarm {
+            wake::wake(token, code);
         }
     }
 }

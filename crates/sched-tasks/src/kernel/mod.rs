@@ -38,6 +38,7 @@ pub(crate) mod strand;
 pub(crate) mod takes;
 pub(crate) mod thread;
 pub(crate) mod timers;
+pub(crate) mod traces;
 pub(crate) mod turn;
 mod unwinding;
 pub(crate) mod wake;
@@ -72,7 +73,9 @@ pub(crate) mod scope {
 }
 pub(crate) mod task {
     mod raw;
-    pub(crate) use self::raw::{Details, Header, Identity, Runnable, RunnableRef, Running, TaskRef, VTable, label};
+    pub(crate) use self::raw::{
+        Details, FutureRef, Header, Identity, Runnable, RunnableRef, Running, TaskRef, VTable, label,
+    };
 }
 pub(crate) mod worker_set {
     mod raw;

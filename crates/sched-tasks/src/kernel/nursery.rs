@@ -34,6 +34,7 @@ use super::{
     scope::{self, ScopeRef},
     shared::Shared,
     shares::Membership,
+    task::FutureRef,
     wake,
 };
 use crate::{
@@ -46,11 +47,43 @@ use crate::{
     task_state::TaskState,
 };
 
-/// What a cancellation wakes.
+/// What a cancellation wakes. There may be a million: an entry of theirs is two words.
 pub(crate) enum Member {
     /// A fiber, and the task it runs.
-    Waiter(&'static Waiter, Option<TaskId>),
-    Future(Waker),
+    Waiter(&'static Waiter, MemberId),
+    Future(FutureRef),
+    /// A task that a thread will begin.
+    Queued(Box<Waker>),
+}
+
+const _: () = assert!(size_of::<Option<Member>>() == 16, "an entry of a member is two words");
+
+/// The number of a member's task. A byte of it has one value: the others are free for the compiler.
+pub(crate) struct MemberId {
+    low: u32,
+    middle: u16,
+    high: u8,
+    _spare: Spare,
+}
+
+#[repr(u8)]
+enum Spare {
+    Zero = 0,
+}
+
+impl MemberId {
+    /// Of a waiter that waits for no task.
+    const NONE: u64 = (1 << 56) - 1;
+
+    pub(crate) fn of(task: Option<TaskId>) -> Self {
+        let id = task.map_or(Self::NONE, |task| task.0); // a process that starts one each nanosecond comes to the last one in two years
+        Self { low: id as u32, middle: (id >> 32) as u16, high: (id >> 48) as u8, _spare: Spare::Zero }
+    }
+
+    fn is(&self, task: TaskId) -> bool {
+        let id = u64::from(self.high) << 48 | u64::from(self.middle) << 32 | u64::from(self.low);
+        id == task.0
+    }
 }
 
 /// Those that stand still in a nursery that is paused.
@@ -242,7 +275,7 @@ impl NurseryCore {
         let inner = self.inner.lock();
         let waiting = inner.members.iter().filter(|(_, member)| match member {
             Member::Waiter(waiter, _) => waiter.is_parked(),
-            Member::Future(_) => true,
+            Member::Future(_) | Member::Queued(_) => true,
         });
         let waiting = waiting.count() as i64;
         waiting >= self.countdown.members(self.owners.started.load(Relaxed))
@@ -324,12 +357,11 @@ impl NurseryCore {
     /// Where a fiber, or a thread, of it stands that has not ended.
     pub(crate) fn state_of(&self, task: TaskId) -> TaskState {
         let waiter = self.inner.lock().members.iter().find_map(|(_, member)| match member {
-            Member::Waiter(waiter, Some(id)) if *id == task => Some(*waiter),
+            Member::Waiter(waiter, id) if id.is(task) => Some(*waiter),
             _ => None,
         });
         // A thread that has begun runs unless it is parked; a fiber may wait for its worker.
-        let is_thread =
-            |waiter: &Waiter| !self.shared.workers.iter().any(|worker| std::ptr::eq(worker.inbox, waiter.inbox()));
+        let is_thread = |waiter: &Waiter| !self.shared.workers.iter().any(|worker| waiter.is_of(worker.inbox));
         let runs = || self.shared.workers.iter().any(|worker| worker.watch.shows(task));
         match waiter {
             Some(waiter) if waiter.is_parked() => TaskState::Blocked,

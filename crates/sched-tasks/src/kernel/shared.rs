@@ -119,11 +119,20 @@ impl Ended {
 
 impl Shared {
     /// Makes a task known: to the caller's own queue if it is one of our workers, else to all.
-    #[inline]
+    #[inline(never)] // inlined into code of another crate, it would reach the thread's strand by a call
     pub(crate) fn publish(&'static self, runnable: RunnableRef) {
         strand::with(|strand| match &strand.worker {
             Some(worker) if std::ptr::eq(worker.shared, self) => worker.push(runnable),
             _ => self.inject(&self.injected, runnable),
+        });
+    }
+
+    /// The same for a future that was woken.
+    #[inline(never)] // as `publish`
+    pub(crate) fn publish_woken(&'static self, future: RunnableRef) {
+        strand::with(|strand| match &strand.worker {
+            Some(worker) if std::ptr::eq(worker.shared, self) => worker.push_woken(future),
+            _ => self.inject(&self.injected, future),
         });
     }
 

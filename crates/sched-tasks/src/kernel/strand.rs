@@ -11,7 +11,7 @@ use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
 };
 
-use mech_sync::Waiter;
+use mech_sync::{Inbox, Waiter};
 use vocab::TaskId;
 
 use super::{
@@ -22,6 +22,7 @@ use super::{
     seeded::Driver,
     shared::{Shared, TaskIds},
     task::Running,
+    traces::Traces,
     turn::Turn,
     worker::Worker,
 };
@@ -43,21 +44,17 @@ pub(crate) struct Strand {
     /// The nursery the task belongs to, and whether this waiter is among its members, to be interrupted when it is cancelled.
     pub(crate) base: Cell<Option<ScopeRef>>,
     pub(crate) enlisted: Cell<Option<u32>>,
+    /// What the task may leave behind.
+    pub(crate) traces: Traces,
     /// What runs here.
     pub(crate) running: Cell<Option<Running>>,
     /// What the name slot of its worker says while it runs.
     pub(crate) name: Cell<Name>,
-    /// How many shields are up.
-    pub(crate) shields: Cell<u32>,
-    /// A panic or a cancellation is on its way up.
-    pub(crate) unwinding: Cell<bool>,
     /// Where the last panic happened.
     pub(crate) panicked_at: RefCell<Option<Arc<str>>>,
     /// What failed in the nurseries that it came through.
     pub(crate) failed_before: RefCell<Vec<TaskError>>,
     pub(crate) locals: RefCell<Locals>,
-    /// There are values, or open nurseries: its end has more to do.
-    pub(crate) has_locals: Cell<bool>,
     /// The nurseries that calls opened here and none has closed, outermost first.
     pub(crate) open_scopes: RefCell<Vec<OpenScope>>,
     /// How many operations it may do before others run.
@@ -74,8 +71,6 @@ pub(crate) struct Strand {
     pub(crate) acts_for: Cell<Option<&'static Waiter>>,
     /// The credentials of code that belongs to no nursery and was started by a task that does.
     pub(crate) inherited: RefCell<Option<Arc<Credentials>>>,
-    /// It runs on behalf of a destructor of a strand that unwinds: neither a budget nor a cancellation may stop it, which would come out of that destructor.
-    pub(crate) for_unwinding: Cell<bool>,
     /// Another strand runs on its behalf, with its meter.
     pub(crate) lent: Cell<bool>,
     /// A destructor runs on a value in the memory of its task.
@@ -84,8 +79,6 @@ pub(crate) struct Strand {
     pub(crate) stack_bytes: usize,
     /// Below this address there is too little stack left for an operation of the runtime; 0 for a plain thread.
     pub(crate) stack_limit: usize,
-    /// The task unwinds, or unwound, on half of its stack's guard.
-    pub(crate) guard_lent: Cell<bool>,
 }
 
 /// What the runtime may use of a caller's stack below its public functions, and to unwind from there. A task that has less left unwinds at the
@@ -108,14 +101,12 @@ impl Strand {
             scope: Cell::new(None),
             base: Cell::new(None),
             enlisted: Cell::new(None),
+            traces: Traces::default(),
             running: Cell::new(None),
             name: Cell::new(Name::NO_TASK),
-            shields: Cell::new(0),
-            unwinding: Cell::new(false),
             panicked_at: RefCell::default(),
             failed_before: RefCell::default(),
             locals: RefCell::new(Locals::default()),
-            has_locals: Cell::new(false),
             open_scopes: RefCell::default(),
             turn: Turn::new(),
             linger_credit: Cell::new(1),
@@ -124,13 +115,16 @@ impl Strand {
             answering: Cell::new(false),
             acts_for: Cell::new(None),
             inherited: RefCell::new(None),
-            for_unwinding: Cell::new(false),
             lent: Cell::new(false),
             drops_in_place: Cell::new(false),
             stack_bytes: mech_fiber::stack_bytes().unwrap_or(0),
             stack_limit: mech_fiber::stack_limit(ROOM_BYTES),
-            guard_lent: Cell::new(false),
         }
+    }
+
+    /// Where its wakes arrive.
+    pub(crate) fn inbox(&self) -> &'static Inbox {
+        self.waiter.inbox().expect("a strand is no future")
     }
 
     /// Tells the watchdog that the task came to a checkpoint.

@@ -39,7 +39,7 @@ pub(crate) fn end_thread(strand: &Strand) {
 /// Gives back what a plain thread's strand held. Nurseries that it could not end are its runtime's to end.
 pub(crate) fn retire_thread(strand: &Strand) {
     strand.open_scopes.take().iter().for_each(|scope| scope.group().leave());
-    let inbox: &'static Inbox = strand.waiter.inbox();
+    let inbox: &'static Inbox = strand.inbox();
     places::give_waiter(strand.waiter);
     places::give_inbox(inbox);
 }

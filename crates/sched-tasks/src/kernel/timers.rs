@@ -68,7 +68,7 @@ impl Default for WorkerTimers {
 impl WorkerTimers {
     /// Sets a timer of the worker with this inbox. Says when the clock has to look after it, if it does not know.
     pub(crate) fn set(&self, due: u64, token: WaitToken, code: u16, inbox: &'static Inbox) -> (Key, Option<u64>) {
-        let is_of_future = !std::ptr::eq(token.waiter().inbox(), inbox);
+        let is_of_future = !token.waiter().is_of(inbox);
         let mut state = self.0.lock();
         let key = state.wheel.set(due, Timer { token, code, is_of_future });
         state.of_futures += usize::from(is_of_future);

@@ -72,6 +72,9 @@ pub(crate) struct Worker {
     /// A task that a stopping fiber found and had no fiber for.
     pub(crate) found: Cell<Option<RunnableRef>>,
     pub(crate) tick: Cell<u32>,
+    /// When an oldest unstarted task last went before newer ones, of its own and of others, by the clock's ticks.
+    pub(crate) own_oldest_at: Cell<u64>,
+    pub(crate) other_oldest_at: Cell<u64>,
     /// When it looks at its timers, by the clock's ticks; see `timers.rs`.
     pub(crate) next_timer: Cell<u64>,
     /// How often a task that went on by itself asked for that.
@@ -171,6 +174,8 @@ impl Worker {
             timer_asked: Cell::new(0),
             went_long_way: Cell::new(true),
             look_at: Cell::new(0),
+            own_oldest_at: Cell::new(0),
+            other_oldest_at: Cell::new(0),
             next_look: Cell::new(0),
             looks_left: Cell::new(0),
             look_every: Cell::new(1),
@@ -203,6 +208,16 @@ impl Worker {
             return self.push_long_way(Priority::Normal, runnable);
         }
         self.push_here(runnable);
+    }
+
+    /// The same for what this worker takes back and runs, if no other did.
+    #[inline]
+    pub(crate) fn offer(&self, runnable: RunnableRef) {
+        if self.shared.goes_long_way() {
+            return self.push_long_way(Priority::Normal, runnable);
+        }
+        self.deque.push(runnable.into_item());
+        self.shared.idle.offered();
     }
 
     #[inline(always)]

@@ -3,12 +3,15 @@
 //! Room: interface. Knows sockets that carry a stream of bytes; knows nothing of addresses.
 
 use std::{
-    io::{self, IoSlice, IoSliceMut, Read, Write},
+    io::{self, IoSlice, IoSliceMut},
     os::fd::{AsFd, BorrowedFd},
     task::{Context, Poll},
 };
 
-use super::limit::{Limit, explained};
+use super::{
+    calls,
+    limit::{Limit, explained},
+};
 use crate::reactor::{ByteStream, Direction, Registered};
 
 /// A connection for tasks and threads.
@@ -56,24 +59,21 @@ impl<T: AsFd> Connection<T> {
     }
 }
 
-impl<T: AsFd + ByteStream> Connection<T>
-where
-    for<'a> &'a T: Read + Write,
-{
+impl<T: AsFd + ByteStream> Connection<T> {
     pub(super) fn read(&self, into: &mut [u8]) -> io::Result<usize> {
-        self.reading(|_| self.io.read_stream(into.len(), |mut io| io.read(into)))
+        self.reading(|_| self.io.read_stream(into.len(), |io| calls::receive(io, into)))
     }
 
     pub(super) fn read_vectored(&self, into: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        self.reading(|_| self.io.read_stream(total(into), |mut io| io.read_vectored(into)))
+        self.reading(|_| self.io.read_stream(total(into), |io| calls::receive_vectored(io, into)))
     }
 
     pub(super) fn write(&self, from: &[u8]) -> io::Result<usize> {
-        self.writing(|mut io| io.write(from))
+        self.writing(|io| calls::send(io, from))
     }
 
     pub(super) fn write_vectored(&self, from: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.writing(|mut io| io.write_vectored(from))
+        self.writing(|io| calls::send_vectored(io, from))
     }
 }
 
@@ -111,10 +111,9 @@ impl<T: AsFd> AsyncConnection<T> {
     pub(super) fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>>
     where
         T: ByteStream,
-        for<'a> &'a T: Read,
     {
         let Self { io, paid } = self;
-        io.poll(Direction::Read, cx, &mut paid[0], |_| io.read_stream(into.len(), |mut io| io.read(into)))
+        io.poll(Direction::Read, cx, &mut paid[0], |_| io.read_stream(into.len(), |io| calls::receive(io, into)))
     }
 
     pub(super) fn poll_read_vectored(
@@ -124,18 +123,23 @@ impl<T: AsFd> AsyncConnection<T> {
     ) -> Poll<io::Result<usize>>
     where
         T: ByteStream,
-        for<'a> &'a T: Read,
     {
         let Self { io, paid } = self;
-        io.poll(Direction::Read, cx, &mut paid[0], |_| io.read_stream(total(into), |mut io| io.read_vectored(into)))
+        io.poll(Direction::Read, cx, &mut paid[0], |_| {
+            io.read_stream(total(into), |io| calls::receive_vectored(io, into))
+        })
     }
 
-    pub(super) fn poll_writing<R>(
+    pub(super) fn poll_write(&mut self, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
+        self.io.poll(Direction::Write, cx, &mut self.paid[1], |io| calls::send(io, from))
+    }
+
+    pub(super) fn poll_write_vectored(
         &mut self,
         cx: &mut Context<'_>,
-        operation: impl FnMut(&T) -> io::Result<R>,
-    ) -> Poll<io::Result<R>> {
-        self.io.poll(Direction::Write, cx, &mut self.paid[1], operation)
+        from: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.io.poll(Direction::Write, cx, &mut self.paid[1], |io| calls::send_vectored(io, from))
     }
 }
 
@@ -206,7 +210,7 @@ macro_rules! reads_and_writes_async {
                 cx: &mut std::task::Context<'_>,
                 from: &[u8],
             ) -> std::task::Poll<std::io::Result<usize>> {
-                self.0.poll_writing(cx, |mut io| std::io::Write::write(&mut io, from))
+                self.0.poll_write(cx, from)
             }
 
             fn poll_write_vectored(
@@ -214,7 +218,7 @@ macro_rules! reads_and_writes_async {
                 cx: &mut std::task::Context<'_>,
                 from: &[std::io::IoSlice<'_>],
             ) -> std::task::Poll<std::io::Result<usize>> {
-                self.0.poll_writing(cx, |mut io| std::io::Write::write_vectored(&mut io, from))
+                self.0.poll_write_vectored(cx, from)
             }
 
             fn poll_flush(

@@ -36,6 +36,7 @@
 //! ```
 
 mod asynchronous;
+mod calls;
 mod connection;
 mod limit;
 mod listener;

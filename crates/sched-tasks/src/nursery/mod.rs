@@ -190,7 +190,7 @@ impl NurseryCore {
         options: &NurseryOptions,
     ) -> Arc<Self> {
         // Destructors that run because of a cancellation are shielded from it.
-        let shielded = strand.shields.get() > 0 || strand.is_unwinding();
+        let shielded = strand.traces.shields().get() > 0 || strand.is_unwinding();
         let Limits { credentials, account } = limits;
         let shares_account = match (&account, outer.as_ref().and_then(|outer| outer.shared_account())) {
             (Some(own), Some(around)) => Arc::ptr_eq(own, around),

@@ -30,7 +30,7 @@ impl Strand {
         group.end(cancels);
         group.judge(self);
         if self.open_scopes.borrow().is_empty() && self.locals.borrow().is_empty() {
-            self.has_locals.set(false); // nothing is left to do
+            self.traces.has_locals().set(false); // nothing is left to do
         }
         true
     }

@@ -146,7 +146,7 @@ impl NurseryCore {
 
 /// A panic of the body as an error.
 fn panic_error(strand: &Strand, payload: Box<dyn Any + Send>) -> TaskError {
-    strand.unwinding.set(false); // it was caught
+    strand.traces.unwinding().set(false); // it was caught
     let error = TaskError::new(panics::reason(&*payload), strand.label()).and_others(panics::take_others());
     panics::discard(payload);
     error

@@ -46,8 +46,7 @@ use crate::{
         locals::Locals,
         nursery::{Member, NurseryCore},
         scope::ScopeRef,
-        shared::Shared,
-        task::{Details, Header, Identity, Runnable, RunnableRef, Running, VTable, label},
+        task::{Details, FutureRef, Header, Identity, Runnable, RunnableRef, Running, VTable, label},
         turn::Fixed,
     },
     strand::{Strand, room::in_own_frame},
@@ -68,7 +67,6 @@ struct Cell<F, T> {
     state: AtomicU32,
     /// The task itself, its handle, and every waker.
     refs: AtomicU32,
-    shared: &'static Shared,
     /// Touched only by the worker that polls.
     rest: UnsafeCell<Rest<F>>,
 }
@@ -76,18 +74,11 @@ struct Cell<F, T> {
 struct Rest<F> {
     future: ManuallyDrop<F>,
     locals: Locals,
-    funds: Funds,
+    /// What it has left to spend, between polls; if nothing was put aside, its share, which it gets when it is polled.
+    aside: Option<Box<Reading>>,
     place: u32,
-}
-
-/// What a future has to spend, between polls.
-enum Funds {
-    /// Its share, which it gets when it is polled.
-    Fresh,
-    /// So much is left.
-    Aside(Box<Reading>),
     /// It works for the runtime, and is not charged.
-    Free,
+    is_free: bool,
 }
 
 type Pointer = NonNull<Runnable>;
@@ -105,6 +96,7 @@ where
         scope: task::scope,
         state: state::<F, T>,
         stack_bytes: if asks_for_stack { Some(stack_bytes_of::<T>) } else { None },
+        waker: Some(new_waker::<F, T>),
     }
 }
 
@@ -147,12 +139,12 @@ where
         },
         state: AtomicU32::new(SCHEDULED),
         refs: AtomicU32::new(2),
-        shared: scope.shared(),
         rest: UnsafeCell::new(Rest {
             future: ManuallyDrop::new(future),
             locals: Locals::default(),
-            funds: if charged { Funds::Fresh } else { Funds::Free },
+            aside: None,
             place: NO_PLACE,
+            is_free: !charged,
         }),
     });
     let pointer = cell.cast::<Runnable>();
@@ -185,17 +177,14 @@ where
     }
     // SAFETY: `end`, below, takes it off the strand, while the task is live.
     let running = unsafe { Running::of(this, header) };
-    match std::mem::replace(&mut rest.funds, Funds::Fresh) {
-        Funds::Aside(boxed) => {
+    match rest.aside.take() {
+        Some(boxed) => {
             let meter = *boxed;
             drop(boxed); // before it begins: in its own name that would be credit for what it never paid
             strand.begin_again(running, header.scope, &meter);
         }
-        Funds::Free => {
-            rest.funds = Funds::Free;
-            strand.begin_again(running, header.scope, &Reading::UNMETERED);
-        }
-        Funds::Fresh => strand.begin(running, header.scope),
+        None if rest.is_free => strand.begin_again(running, header.scope, &Reading::UNMETERED),
+        None => strand.begin(running, header.scope),
     }
     strand.locals.swap(&std::cell::RefCell::new(std::mem::take(&mut rest.locals)));
     // SAFETY: the future stays in this cell until it is dropped.
@@ -211,9 +200,9 @@ where
         polled
     }));
     rest.locals = strand.locals.take();
-    strand.has_locals.set(false);
+    strand.traces.has_locals().set(false);
     if strand.meter.is_metered() && matches!(polled, Ok(Poll::Pending)) {
-        rest.funds = Funds::Aside(Box::new(strand.put_meter_aside()));
+        rest.aside = Some(Box::new(strand.put_meter_aside()));
     }
     strand.end();
     match polled {
@@ -241,7 +230,8 @@ unsafe fn wait_on<F, T>(this: Pointer, strand: &Strand, waker: &Waker) {
     let place = unsafe { &mut (*cell.rest.get()).place };
     let scope = cell.front.header.scope;
     if *place == NO_PLACE {
-        *place = scope.enlist(Member::Future(waker.clone()));
+        // SAFETY: it is taken off the list before it ends, by `end` or `fail`.
+        *place = scope.enlist(Member::Future(unsafe { FutureRef::new(this) }));
         if scope.is_cancelled() {
             waker.wake_by_ref(); // cancelled before it could know of us
         }
@@ -267,9 +257,7 @@ unsafe fn end<F, T>(this: Pointer, outcome: Result<T, TaskError>, strand: &Stran
     let header = &cell.front.header;
     // SAFETY: ours while RUNNING.
     let rest = unsafe { &mut *cell.rest.get() };
-    if let (Funds::Aside(meter), Some(account)) =
-        (std::mem::replace(&mut rest.funds, Funds::Free), header.scope.account())
-    {
+    if let (Some(meter), Some(account)) = (rest.aside.take(), header.scope.account()) {
         account.settle(&meter.settlement()).wake(); // it had waited, and does not go on
     }
     let locals = std::mem::take(&mut rest.locals);
@@ -359,6 +347,16 @@ fn pointer(data: *const ()) -> Pointer {
 }
 
 /// # Safety
+/// `this` is a live [`Cell`] with these types.
+unsafe fn new_waker<F, T>(this: Pointer) -> Waker
+where
+    F: Future<Output = Result<T, TaskError>>,
+{
+    // SAFETY: live, and the vtable belongs to these types.
+    unsafe { Waker::from_raw(clone_waker::<F, T>(this.as_ptr().cast())) }
+}
+
+/// # Safety
 /// `data` is a waker's, made by [`run`] or [`clone_waker`].
 unsafe fn clone_waker<F, T>(data: *const ()) -> RawWaker
 where
@@ -397,8 +395,9 @@ where
     // SAFETY: as in `clone_waker`.
     let cell = unsafe { this.cast::<Cell<F, T>>().as_ref() };
     if cell.state.fetch_or(SCHEDULED, AcqRel) == IDLE {
+        let shared = cell.front.header.scope.shared(); // not DONE, and it cannot be before it is polled: its nursery waits for it
         // SAFETY: we made it SCHEDULED, so it is in no queue; and not DONE, so its own reference is there.
-        cell.shared.publish(unsafe { RunnableRef::new(this) });
+        shared.publish_woken(unsafe { RunnableRef::new(this) });
     }
 }
 

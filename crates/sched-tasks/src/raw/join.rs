@@ -63,8 +63,9 @@ where
     RB: Send,
 {
     strand.take_turn();
-    if !strand.may_spend_as_two() || strand.has_locals.get() {
-        return (first(), second()); // the values of a task are for one at a time
+    if !strand.may_spend_as_two() || strand.traces.has_locals().get() {
+        let first = first(); // the values of a task are for one at a time
+        return second_beside(strand, first, second);
     }
     let half = Half {
         runnable: Runnable {
@@ -77,12 +78,13 @@ where
                 scope: scope_of::<B, RB>,
                 state,
                 stack_bytes: Some(stack_bytes::<B, RB>),
+                waker: None,
             },
         },
         completion: Completion::new(),
         task: strand.running.get().expect("a fiber that runs user code runs a task").task(),
         scope: strand.scope.get().expect("a task has a nursery"),
-        shields: strand.shields.get(),
+        shields: strand.traces.shields().get(),
         for_unwinding: strand.is_unwinding(),
         closure: UnsafeCell::new(Some(second)),
         result: UnsafeCell::new(None),
@@ -91,7 +93,7 @@ where
     // SAFETY: `half` stays where it is until it was run or taken back, by the invariant; it is given out once.
     let item = unsafe { RunnableRef::new(pointer) }.into_item();
     let first = scope::while_joining(strand, &half.completion, || {
-        worker.push(RunnableRef::from_item(item));
+        worker.offer(RunnableRef::from_item(item));
         if worker.is_watched() {
             worker.interleave(strand); // nothing else in here asks
         }
@@ -109,7 +111,7 @@ where
         second
     });
     match (first, second, half.closure.into_inner()) {
-        (Ok(first), None, Some(closure)) => (first, closure()),
+        (Ok(first), None, Some(closure)) => second_beside(strand, first, closure),
         (Ok(first), Some(Ok(second)), None) => (first, second),
         (Ok(first), Some(Err(Thrown { payload, place })), None) => {
             leave_behind(strand, first);
@@ -126,10 +128,27 @@ where
     }
 }
 
+/// Runs the second half here, with the value of the first, which is dropped apart if it unwinds.
+#[inline(always)]
+fn second_beside<RA, RB>(strand: &Strand, first: RA, second: impl FnOnce() -> RB) -> (RA, RB) {
+    if !std::mem::needs_drop::<RA>() {
+        return (first, second());
+    }
+    match catch_unwind(AssertUnwindSafe(second)) {
+        Ok(second) => (first, second),
+        Err(panic) => {
+            let place = strand.panicked_at.take();
+            leave_behind(strand, first);
+            strand.panicked_at.replace(place);
+            strand.rethrow(panic)
+        }
+    }
+}
+
 /// Drops what is not returned because a half panicked. Before that panic goes on: during it, a destructor that panics would end the process.
 #[cold]
 fn leave_behind<T>(strand: &Strand, unwanted: T) {
-    strand.unwinding.set(false); // it was caught
+    strand.traces.unwinding().set(false); // it was caught
     panics::drop_apart(unwanted).unwrap_or_else(panics::discard);
 }
 
@@ -157,8 +176,8 @@ where
     // SAFETY: `end`, below, takes it off the strand; until then `join` waits for the half, on a strand of the task.
     let running = unsafe { Running::new(half.task, this) };
     strand.begin(running, half.scope);
-    strand.shields.set(half.shields);
-    strand.for_unwinding.set(half.for_unwinding);
+    strand.traces.shields().set(half.shields);
+    strand.traces.for_unwinding().set(half.for_unwinding);
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         let value = in_own_frame(closure);
         strand.look_at_meter();
@@ -166,7 +185,7 @@ where
     }));
     let outcome = outcome.map_err(|payload| Thrown { payload, place: strand.panicked_at.take() });
     // Sent to another thread: the values are `Send`, and none of them is in use. `FiberLocal::with` counts a reference only while it runs, and what ran has ended.
-    let locals = if strand.has_locals.replace(false) {
+    let locals = if strand.traces.has_locals().replace(false) {
         strand.end_open_nurseries();
         strand.locals.take()
     } else {

@@ -64,12 +64,12 @@ impl Loan {
         let scope = borrower.scope.replace(self.scope);
         let running = borrower.running.replace(self.running);
         let acts_for = borrower.acts_for.replace(Some(self.lender));
-        let shields = borrower.shields.replace(u32::from(self.scope.is_some()));
+        let shields = borrower.traces.shields().replace(u32::from(self.scope.is_some()));
         let value = body();
         borrower.scope.set(scope);
         borrower.running.set(running);
         borrower.acts_for.set(acts_for);
-        borrower.shields.set(shields);
+        borrower.traces.shields().set(shields);
         *self.meter.lock().unwrap_or_else(PoisonError::into_inner) = Some(borrower.meter.take());
         borrower.meter.put(&before);
         value

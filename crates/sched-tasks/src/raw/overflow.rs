@@ -65,6 +65,6 @@ impl Strand {
     /// Leaks what the task had of its own: the frames that were skipped may have lent it on.
     pub(crate) fn leak_locals(&self) {
         std::mem::forget(self.locals.take());
-        self.has_locals.set(false);
+        self.traces.has_locals().set(false);
     }
 }

@@ -25,14 +25,17 @@ use std::{
 
 use mech_sync::SpinLock;
 
-const GRAIN: usize = 32;
-const CLASSES: usize = 16;
+/// Sizes of blocks are `GRAIN` apart, and `TAIL` more than a multiple of it: a block of the general allocator has a word of its own, and with that is such a multiple.
+const GRAIN: usize = 16;
+const TAIL: usize = size_of::<usize>();
+const CLASSES: usize = 32;
 const ALIGN: usize = 16;
 /// Blocks a thread keeps per class, and how many it hands over when it has more.
 const KEEP: u32 = 128;
 const CHAIN: u32 = KEEP / 2;
-/// Chains the depot keeps per class: at most 1.2 MiB of the usual task, 4 MiB of the largest.
-const DEPOT: usize = 128;
+/// All depots together keep at most so many bytes: what a burst of a million small tasks leaves for the next one. The general allocator merges what it gets back, and splits it again, which takes as long
+/// as all the rest of a task.
+const DEPOTS_BYTES_MAX: usize = 64 << 20;
 
 struct Pool {
     lists: [Cell<*mut Free>; CLASSES],
@@ -53,30 +56,41 @@ unsafe impl Send for Chain {}
 static DEPOTS: [Depot; CLASSES] =
     [const { Depot { chains: SpinLock::new(Vec::new()), count: AtomicUsize::new(0) } }; CLASSES];
 
+/// How many bytes the depots keep.
+static KEPT_BYTES: AtomicUsize = AtomicUsize::new(0);
+
 struct Depot {
     chains: SpinLock<Vec<Chain>>,
     /// How many chains there are, or were a moment ago: a thread that needs memory takes no lock to find nothing.
     count: AtomicUsize,
 }
 
-impl Depot {
-    fn pop(&self) -> Option<Chain> {
-        let mut chains = self.chains.lock();
-        let chain = chains.pop();
-        self.count.store(chains.len(), Relaxed);
-        chain
-    }
+/// A chain out of the depot of `class`.
+fn take_chain(class: usize) -> Option<Chain> {
+    let depot = &DEPOTS[class];
+    let mut chains = depot.chains.lock();
+    let chain = chains.pop()?;
+    depot.count.store(chains.len(), Relaxed);
+    KEPT_BYTES.fetch_sub(chain_bytes(class), Relaxed);
+    Some(chain)
+}
 
-    /// Gives the chain back if the depot is full.
-    fn push(&self, chain: Chain) -> Result<(), Chain> {
-        let mut chains = self.chains.lock();
-        if chains.len() >= DEPOT {
-            return Err(chain);
-        }
-        chains.push(chain);
-        self.count.store(chains.len(), Relaxed);
-        Ok(())
+/// Puts a chain into the depot of `class`; gives it back if the depots are full.
+fn give_chain(class: usize, chain: Chain) -> Result<(), Chain> {
+    let bytes = chain_bytes(class);
+    if KEPT_BYTES.fetch_add(bytes, Relaxed) + bytes > DEPOTS_BYTES_MAX {
+        KEPT_BYTES.fetch_sub(bytes, Relaxed);
+        return Err(chain);
     }
+    let depot = &DEPOTS[class];
+    let mut chains = depot.chains.lock();
+    chains.push(chain);
+    depot.count.store(chains.len(), Relaxed);
+    Ok(())
+}
+
+const fn chain_bytes(class: usize) -> usize {
+    CHAIN as usize * layout_of(class).size()
 }
 
 thread_local! {
@@ -112,12 +126,12 @@ fn with_pool<R>(f: impl FnOnce(&Pool) -> R) -> R {
 
 #[inline(always)]
 const fn class_of(layout: Layout) -> Option<usize> {
-    let class = layout.size().div_ceil(GRAIN);
+    let class = layout.size().saturating_sub(TAIL).div_ceil(GRAIN);
     if class < CLASSES && layout.align() <= ALIGN { Some(class) } else { None }
 }
 
 const fn layout_of(class: usize) -> Layout {
-    match Layout::from_size_align(if class == 0 { GRAIN } else { class * GRAIN }, ALIGN) {
+    match Layout::from_size_align(class * GRAIN + TAIL, ALIGN) {
         Ok(layout) => layout,
         Err(_) => panic!("a class is a multiple of its alignment"),
     }
@@ -132,30 +146,34 @@ pub(super) fn boxed<T>(value: T) -> NonNull<T> {
 }
 
 /// A block of memory for a `T`, uninitialised.
-#[inline]
+#[inline(always)]
 pub(super) fn take<T>() -> NonNull<T> {
     let layout = Layout::new::<T>();
-    let block: *mut T = match class_of(layout) {
-        Some(class) => with_pool(|pool| {
-            let mut first = pool.lists[class].get();
-            if first.is_null() {
-                if DEPOTS[class].count.load(Relaxed) == 0 {
-                    return fresh(layout_of(class)).cast();
-                }
-                first = restock(pool, class);
-                if first.is_null() {
-                    return fresh(layout_of(class)).cast();
-                }
-            }
-            // SAFETY: a block in a list is free and holds its link.
-            pool.lists[class].set(unsafe { (*first).next });
-            pool.counts[class].set(pool.counts[class].get() - 1);
-            first.cast()
-        }),
-        None => fresh(layout).cast(),
+    let block = match const { class_of(Layout::new::<T>()) } {
+        Some(class) => take_of(class),
+        None => fresh(layout),
     };
     // SAFETY: neither a list nor the allocator gives null.
-    unsafe { NonNull::new_unchecked(block) }
+    unsafe { NonNull::new_unchecked(block.cast()) }
+}
+
+/// A block of `class`. Not generic: in the crate of a caller the thread's lists would be reached by a call through a pointer.
+#[inline(never)]
+fn take_of(class: usize) -> *mut u8 {
+    with_pool(|pool| {
+        let list = &pool.lists[class];
+        let mut first = list.get();
+        if first.is_null() {
+            first = restock(pool, class);
+            if first.is_null() {
+                return fresh(layout_of(class));
+            }
+        }
+        // SAFETY: a block in a list is free and holds its link.
+        list.set(unsafe { (*first).next });
+        pool.counts[class].set(pool.counts[class].get() - 1);
+        first.cast()
+    })
 }
 
 /// Drops the value and gives its block back.
@@ -166,36 +184,56 @@ pub(super) fn take<T>() -> NonNull<T> {
 pub(super) unsafe fn unbox<T>(block: NonNull<T>) {
     // SAFETY: the caller gives it up.
     unsafe { block.drop_in_place() };
-    let layout = Layout::new::<T>();
-    let Some(class) = class_of(layout) else {
+    match const { class_of(Layout::new::<T>()) } {
+        // SAFETY: large enough for a link, as every block of a class, and ours.
+        Some(class) => unsafe { give(block.as_ptr().cast(), class) },
         // SAFETY: allocated with this layout by `boxed`.
-        return unsafe { dealloc(block.as_ptr().cast(), layout) };
-    };
+        None => unsafe { dealloc(block.as_ptr().cast(), Layout::new::<T>()) },
+    }
+}
+
+/// Gives a block of `class` back. Not generic, as `take_of`.
+///
+/// # Safety
+/// It is a block of that class, and the caller gives it up.
+#[inline(never)]
+unsafe fn give(block: *mut Free, class: usize) {
     with_pool(|pool| {
         let count = pool.counts[class].get();
-        if count >= KEEP {
-            hand_over(pool, class);
-        } else if count == 0 {
-            let _ = CLEANER.try_with(|_| ()); // makes sure that it will run
+        if count.wrapping_sub(1) >= KEEP - 1 {
+            make_room(pool, class, count);
         }
-        let block = block.as_ptr().cast::<Free>();
-        // SAFETY: a block is large enough for a link, and ours.
-        unsafe { block.write(Free { next: pool.lists[class].get() }) };
-        pool.lists[class].set(block);
+        let list = &pool.lists[class];
+        // SAFETY: as the caller promised.
+        unsafe { block.write(Free { next: list.get() }) };
+        list.set(block);
         pool.counts[class].set(pool.counts[class].get() + 1);
     });
+}
+
+/// The list of `class` has none, or as many as a thread keeps.
+#[cold]
+fn make_room(pool: &Pool, class: usize, count: u32) {
+    if count == 0 {
+        let _ = CLEANER.try_with(|_| ()); // makes sure that it will run
+    } else {
+        hand_over(pool, class);
+    }
 }
 
 /// Takes a chain from the depot into the empty list of `class`. Null if there is none.
 #[cold]
 fn restock(pool: &Pool, class: usize) -> *mut Free {
-    let Some(Chain(first)) = DEPOTS[class].pop() else { return ptr::null_mut() };
+    if DEPOTS[class].count.load(Relaxed) == 0 {
+        return ptr::null_mut();
+    }
+    let Some(Chain(first)) = take_chain(class) else { return ptr::null_mut() };
     pool.lists[class].set(first);
     pool.counts[class].set(CHAIN);
     first
 }
 
-/// Gives `CHAIN` blocks of the list to the depot, or back to the allocator if that is full.
+/// Gives `CHAIN` blocks of the list to the depot, or back to the allocator if the depots are full.
 #[cold]
 fn hand_over(pool: &Pool, class: usize) {
     let first = pool.lists[class].get();
@@ -208,7 +246,7 @@ fn hand_over(pool: &Pool, class: usize) {
     let rest = unsafe { std::mem::replace(&mut (*last).next, ptr::null_mut()) };
     pool.lists[class].set(rest);
     pool.counts[class].set(KEEP - CHAIN);
-    if let Err(Chain(first)) = DEPOTS[class].push(Chain(first)) {
+    if let Err(Chain(first)) = give_chain(class, Chain(first)) {
         free_all(first, class);
     }
 }

@@ -73,6 +73,7 @@ where
         scope,
         state,
         stack_bytes: if asks_for_stack { Some(stack_bytes_of::<F, T>) } else { None },
+        waker: None,
     }
 }
 
@@ -146,7 +147,9 @@ where
         let is_moved = std::cell::Cell::new(false);
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             strand.start_funded();
-            strand.stand_still_if_paused();
+            if header.scope.needs_attention() {
+                strand.stand_still();
+            }
             // Caught in the closure's own frame: an unwinding passes one frame less.
             let outcome = in_own_frame(|| {
                 catch_unwind(AssertUnwindSafe(|| {
@@ -162,7 +165,7 @@ where
             outcome
         }));
         let outcome = outcome.flatten();
-        let outcome = if strand.has_locals.get() { strand.drop_locals(outcome) } else { outcome };
+        let outcome = if strand.traces.has_locals().get() { strand.drop_locals(outcome) } else { outcome };
         strand.end();
         match outcome {
             Ok(Ok(value)) => Ok(value),

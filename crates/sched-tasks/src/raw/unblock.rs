@@ -65,9 +65,9 @@ where
     let taken_back = loan::lend(strand, |loan| {
         let job: Box<dyn FnOnce() + Send + '_> = Box::new(move || {
             let outcome = strand::with(|thread| {
-                thread.for_unwinding.set(for_unwinding);
+                thread.traces.for_unwinding().set(for_unwinding);
                 let outcome = loan.on(thread, || catch_unwind(AssertUnwindSafe(closure)));
-                thread.for_unwinding.set(false);
+                thread.traces.for_unwinding().set(false);
                 outcome
             });
             // SAFETY: a job is called at most once, and the closure is gone.

@@ -54,8 +54,10 @@ use crate::kernel::{strand, turn::Fixed, wake};
 
 /// How long the events of sockets may go unseen while all workers are busy.
 const MONITOR_INTERVAL: Duration = Duration::from_millis(10);
-/// A busy worker looks at them after so long.
-const BUSY_INTERVAL_NANOS: u64 = 200_000;
+/// A worker that is busy with fibers looks at them after so long.
+pub(crate) const BETWEEN_FIBERS: Duration = Duration::from_micros(200);
+/// One that starts task after task, or polls future after future. Before the monitor would look; and not much sooner than it comes to the end of what events made ready, since what comes goes behind that.
+pub(crate) const BETWEEN_TASKS: Duration = Duration::from_micros(500);
 /// How many are taken in at once.
 const EVENTS_MAX: usize = 1024;
 /// The number of the notifier; sources have smaller ones.
@@ -138,17 +140,26 @@ fn timespec(time: Duration) -> Timespec {
     }
 }
 
-/// For a worker that is busy: looks whether there are events, now and then.
-pub(crate) fn poll_if_due() {
-    let Some(reactor) = in_use() else { return };
-    let is_due = || ticks::nanos().saturating_sub(reactor.polled_at.load(Relaxed)) >= BUSY_INTERVAL_NANOS;
-    if !reactor.role.is_free() || !is_due() || reactor.role.take() != Taken::Yes {
-        return;
+/// For a worker that is busy: looks whether there are events, if none has for so long. If the monitor polls, it is asked to leave that to the worker, which will come by again: it would tell
+/// each event for itself, and take a CPU for that.
+pub(crate) fn poll_if_due(unseen_max: Duration) -> Option<Arrived> {
+    let reactor = in_use()?;
+    let unseen_nanos = ticks::nanos().saturating_sub(reactor.polled_at.load(Relaxed));
+    if u128::from(unseen_nanos) < unseen_max.as_nanos() {
+        return None;
+    }
+    match reactor.role.take() {
+        Taken::Yes => {}
+        Taken::ByWorker => return None,
+        Taken::ByMonitor => {
+            reactor.ask_monitor();
+            return None;
+        }
     }
     let mut buffers = Buffers::take();
     reactor.wait(&mut buffers, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
     reactor.give_up_role();
-    Arrived { reactor, buffers }.dispatch();
+    Some(Arrived { reactor, buffers })
 }
 
 /// Events that have come, and have not been told yet.
@@ -162,7 +173,7 @@ pub(crate) struct Arrived {
 #[derive(Default)]
 struct Buffers {
     events: Vec<Event>,
-    ready: Vec<(Arc<Source>, EventFlags)>,
+    ended: Vec<Waiting>,
     wakers: Vec<Waker>,
 }
 
@@ -231,15 +242,18 @@ impl Reactor {
             match self.role.take() {
                 Taken::Yes => return true,
                 Taken::ByWorker => return false,
-                Taken::ByMonitor if look == 0 => {
-                    self.is_wanted.store(true, SeqCst);
-                    self.notifier.notify();
-                }
+                Taken::ByMonitor if look == 0 => self.ask_monitor(),
                 Taken::ByMonitor => {}
             }
             thread::yield_now();
         }
         false // the monitor polls, or looks soon
+    }
+
+    /// Asks the monitor to give up its role.
+    fn ask_monitor(&self) {
+        self.is_wanted.store(true, SeqCst);
+        self.notifier.notify(); // each time: another thread may have heard the last one
     }
 
     fn give_up_role(&'static self) {
@@ -268,42 +282,38 @@ impl Arrived {
             let sources = lock(&reactor.sources);
             for event in &buffers.events {
                 let (flags, number) = (event.flags, event.data.u64());
-                if let Some(source) = usize::try_from(number).ok().and_then(|key| sources.get(key)) {
-                    buffers.ready.push((source.clone(), flags));
+                let Some(source) = usize::try_from(number).ok().and_then(|key| sources.get(key)) else { continue };
+                if flags.intersects(READABLE) {
+                    let lasts = if flags.intersects(STAYS_READABLE) { Lasts::ForEver } else { Lasts::UntilEmptied };
+                    buffers.ended.extend(source.read.ready(lasts));
+                }
+                if flags.intersects(WRITABLE) {
+                    buffers.ended.extend(source.write.ready(Lasts::UntilEmptied));
                 }
             }
         }
-        for (source, flags) in buffers.ready.drain(..) {
-            if flags.intersects(READABLE) {
-                let lasts = if flags.intersects(STAYS_READABLE) { Lasts::ForEver } else { Lasts::UntilEmptied };
-                source.read.ready(lasts).for_each(|waiting| waiting.wake(&mut buffers.wakers));
-            }
-            if flags.intersects(WRITABLE) {
-                source.write.ready(Lasts::UntilEmptied).for_each(|waiting| waiting.wake(&mut buffers.wakers));
+        // Fibers are served in the order in which they are woken.
+        for waiting in buffers.ended.drain(..) {
+            match waiting {
+                Waiting::Token(token) => _ = wake::wake(token, 0),
+                Waiting::Waker(waker) => buffers.wakers.push(waker),
             }
         }
-        // Those that came first run first. Of what a worker publishes, that is the newest; what others publish waits in one line.
-        if strand::with(|strand| strand.worker.is_some()) {
-            buffers.wakers.reverse();
-        }
-        buffers.wakers.drain(..).for_each(wake_foreign);
+        strand::with(|strand| {
+            // Those that came first run first. Of what one of several workers publishes, that is the newest; what others publish waits in one line.
+            if strand.worker.as_ref().is_some_and(|worker| !worker.is_the_only_one()) {
+                buffers.wakers.reverse();
+            }
+            strand.turn.while_fixed(Fixed::InWaker, || wake_all(&mut buffers.wakers));
+        });
         buffers.give_back();
     }
 }
 
-impl Waiting {
-    /// Fibers are served in the order in which they are woken.
-    fn wake(self, wakers: &mut Vec<Waker>) {
-        match self {
-            Waiting::Token(token) => _ = wake::wake(token, 0),
-            Waiting::Waker(waker) => wakers.push(waker),
-        }
-    }
-}
-
-fn wake_foreign(waker: Waker) {
-    let foreign = || strand::with(|strand| strand.turn.while_fixed(Fixed::InWaker, || waker.wake()));
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(foreign)) {
+/// Wakes each, whatever the others do: they may be foreign.
+fn wake_all(wakers: &mut Vec<Waker>) {
+    let mut left = wakers.drain(..);
+    while let Err(payload) = catch_unwind(AssertUnwindSafe(|| left.by_ref().for_each(Waker::wake))) {
         std::mem::forget(payload); // it was printed; to drop it might panic again
     }
 }

@@ -163,7 +163,7 @@ where
                     Body::Returned(returned)
                 }
                 Err(payload) => {
-                    strand.unwinding.set(false);
+                    strand.traces.unwinding().set(false);
                     let body = core.body_unwound(strand, payload);
                     core.cancel();
                     body

@@ -12,7 +12,7 @@ impl Strand {
     #[inline]
     pub(crate) fn is_cancelled(&self) -> bool {
         (self.scope.get().is_some_and(|scope| scope.is_cancelled()) || self.meter.is_refused())
-            && (self.shields.get() == 0 || self.breaks_shields())
+            && (self.traces.shields().get() == 0 || self.breaks_shields())
             && !self.is_unwinding()
     }
 

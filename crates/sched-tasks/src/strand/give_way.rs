@@ -66,11 +66,12 @@ impl Worker {
     /// What is to run before `strand` goes on, whose turn is over: those that are ready, and now and then something that is put off.
     fn other_turn(&self, strand: &Strand) -> Option<usize> {
         let tick = self.tick.get().wrapping_add(1);
-        if self.has_due_waits() {
+        if self.has_due_waits_now() {
             strand.ensure_room();
             self.enqueue(strand.waiter);
             return Some(STOP); // the worker ends them
         }
+        self.take_in_woken_futures();
         let is_alone = !self.shared.goes_long_way()
             && self.ready.is_empty()
             && !self.inbox.has_arrivals()

@@ -29,14 +29,14 @@ impl Strand {
     pub(crate) fn put_locals(&self, locals: Locals) {
         if !locals.is_empty() {
             self.locals.replace(locals);
-            self.has_locals.set(true);
+            self.traces.has_locals().set(true);
         }
     }
 
     /// Gives the task that runs here the values that its other half made, but for those it has by now.
     #[cold]
     pub(crate) fn add_locals(&self, locals: Locals) {
-        self.has_locals.set(true);
+        self.traces.has_locals().set(true);
         let unwanted = self.locals.borrow_mut().add(locals);
         drop(unwanted); // the borrow is over: destructors may use others
     }
@@ -74,7 +74,7 @@ impl<T: Send + 'static> FiberLocal<T> {
         let value = found.unwrap_or_else(|| {
             let made: Rc<dyn Any> = Rc::new((self.make)()); // may use other locals, so nothing is borrowed here
             strand::with(|strand| {
-                strand.has_locals.set(true);
+                strand.traces.has_locals().set(true);
                 let mut locals = strand.locals.borrow_mut();
                 locals.get(key).unwrap_or_else(|| {
                     locals.0.get_or_insert_default().push((key, made.clone()));
@@ -111,7 +111,7 @@ impl<T: Copy + Send + 'static> FiberLocal<std::cell::Cell<T>> {
 /// ```
 #[macro_export]
 macro_rules! fiber_local {
-    ($($(#[$meta:meta])* $vis:vis static $name:ident : $type:ty = $init:expr;)+) => {
+    ($($(#[$meta:meta])* $vis:vis static $name:ident : $type:ty = $init:expr);+ $(;)?) => {
         $($(#[$meta])* $vis static $name: $crate::FiberLocal<$type> = $crate::FiberLocal::new(|| $init);)+
     };
 }

@@ -29,7 +29,10 @@ pub(crate) use crate::kernel::{
     strand::{Strand, with},
     wake::{deliver, wake},
 };
-use crate::kernel::{nursery::Member, worker::Worker};
+use crate::kernel::{
+    nursery::{Member, MemberId},
+    worker::Worker,
+};
 
 /// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,7 +106,7 @@ impl Strand {
     /// Leaves the fiber for `successor`. Another fiber that runs meanwhile on this thread must not take this fiber's unwinding for its own.
     #[inline(always)]
     pub(crate) fn suspend(&self, worker: &Worker, successor: usize) {
-        if std::thread::panicking() || self.unwinding.get() {
+        if std::thread::panicking() || self.traces.unwinding().get() {
             return self.suspend_unwinding(worker, successor);
         }
         mech_fiber::suspend(successor);
@@ -116,7 +119,7 @@ impl Strand {
     /// it is taken once an unwinding has stopped on this thread: see `Worker::looks_closely`.
     #[inline(always)]
     pub(crate) fn suspend_to_yield(&self, worker: &Worker, successor: usize) {
-        if self.unwinding.get() {
+        if self.traces.unwinding().get() {
             return self.suspend_closely(worker, successor);
         }
         mech_fiber::suspend(successor);
@@ -135,7 +138,7 @@ impl Strand {
             driver.until_woken(self); // a deadline is an alarm of its clock
             return true;
         }
-        let inbox = self.waiter.inbox();
+        let inbox = self.inbox();
         loop {
             inbox.fall_asleep();
             if inbox.has_arrivals() {
@@ -154,7 +157,8 @@ impl Strand {
     pub(crate) fn enlist(&self) {
         if let Some(scope) = self.base.get() {
             let task = self.running.get().map(|running| running.task().id());
-            self.enlisted.set(Some(scope.enlist(Member::Waiter(self.waiter, task))));
+            self.traces.enlisted().set(true);
+            self.enlisted.set(Some(scope.enlist(Member::Waiter(self.waiter, MemberId::of(task)))));
             if scope.is_cancelled() {
                 // Cancelled before it could know of us: no cancellation will interrupt.
                 if let Some(delivery) = self.waiter.interrupt() {

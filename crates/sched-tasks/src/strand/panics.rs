@@ -23,7 +23,7 @@ pub(crate) fn install_hook() {
             strand::with(|strand| {
                 *strand.panicked_at.borrow_mut() = at;
                 strand.failed_before.take();
-                strand.unwinding.set(true);
+                strand.traces.unwinding().set(true);
             });
             if !strand::with(Strand::is_quiet) {
                 next(info);
@@ -123,10 +123,10 @@ pub(crate) fn drop_apart<T>(value: T) -> std::thread::Result<()> {
 
 /// Runs destructors, whatever they do.
 pub(crate) fn apart(destructors: impl FnOnce()) -> std::thread::Result<()> {
-    let before = strand::with(|strand| strand.unwinding.get());
+    let before = strand::with(|strand| strand.traces.unwinding().get());
     let outcome = catch_unwind(AssertUnwindSafe(destructors));
     if outcome.is_err() {
-        strand::with(|strand| strand.unwinding.set(before)); // it was caught
+        strand::with(|strand| strand.traces.unwinding().set(before)); // it was caught
     }
     outcome
 }

@@ -63,7 +63,7 @@ impl Strand {
     #[cold]
     pub(crate) fn rest_while_paused(&self) -> bool {
         while let Some(paused) = self.scope.get().and_then(ScopeRef::paused) {
-            if self.shields.get() > 0 || self.turn.is_fixed() || self.is_unwinding() {
+            if self.traces.shields().get() > 0 || self.turn.is_fixed() || self.is_unwinding() {
                 return true;
             }
             let token = self.token();

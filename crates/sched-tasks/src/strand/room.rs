@@ -28,7 +28,7 @@ pub(crate) fn to_drop() -> Option<LentGuard> {
 #[cold]
 #[inline(never)]
 fn borrow(strand: &Strand) -> Option<LentGuard> {
-    (!strand.guard_lent.get() && mech_fiber::lend_guard()).then_some(LentGuard)
+    (!strand.traces.guard_lent().get() && mech_fiber::lend_guard()).then_some(LentGuard)
 }
 
 /// Half of a stack's guard is lent.
@@ -39,8 +39,8 @@ impl Drop for LentGuard {
     fn drop(&mut self) {
         strand::with(|strand| {
             // A strand that unwinds needs it until its task ends, and gives it back there.
-            let keeps = strand.guard_lent.get() || std::thread::panicking();
-            strand.guard_lent.set(keeps || mech_fiber::take_guard_back().is_err());
+            let keeps = strand.traces.guard_lent().get() || std::thread::panicking();
+            strand.traces.guard_lent().set(keeps || mech_fiber::take_guard_back().is_err());
         });
     }
 }

@@ -28,10 +28,10 @@ pub fn shield<R>(body: impl FnOnce() -> R) -> R {
     impl Drop for Lower {
         fn drop(&mut self) {
             // A thread that ends may have another strand by now, without shields.
-            strand::with(|strand| strand.shields.set(strand.shields.get().saturating_sub(1)));
+            strand::with(|strand| strand.traces.shields().set(strand.traces.shields().get().saturating_sub(1)));
         }
     }
-    strand::with(|strand| strand.shields.set(strand.shields.get() + 1));
+    strand::with(|strand| strand.traces.shields().set(strand.traces.shields().get() + 1));
     let _lower = Lower;
     body()
 }

@@ -45,8 +45,8 @@ impl Strand {
 
     #[cold]
     pub(crate) fn suspend_unwinding(&self, worker: &Worker, successor: usize) {
-        let (unwinding, known) = (self.is_unwinding(), self.unwinding.get());
-        self.unwinding.set(unwinding); // what was caught is over
+        let (unwinding, known) = (self.is_unwinding(), self.traces.unwinding().get());
+        self.traces.unwinding().set(unwinding); // what was caught is over
         if unwinding {
             worker.looks_closely.set(true);
         }
@@ -95,13 +95,14 @@ impl Strand {
             (None, None) => 0,
         };
         let elsewhere = || stopped() & STOPPED > 0;
-        std::thread::panicking() && (self.unwinding.get() || !elsewhere()) || self.for_unwinding.get()
+        std::thread::panicking() && (self.traces.unwinding().get() || !elsewhere()) || self.traces.for_unwinding().get()
     }
 
     /// Unwinds to the nearest nursery or the end of the task: it was cancelled, or refused a budget. Not a panic: no hook runs and nothing is printed.
     #[cold]
     pub(crate) fn unwind(&self) -> ! {
-        let told_to_stop = self.shields.get() == 0 && self.scope.get().is_some_and(|scope| scope.is_cancelled());
+        let told_to_stop =
+            self.traces.shields().get() == 0 && self.scope.get().is_some_and(|scope| scope.is_cancelled());
         match self.exhaustion().filter(|_| !told_to_stop) {
             Some(error) => self.fail(error),
             None => self.throw(Box::new(Cancellation)),
@@ -136,9 +137,9 @@ impl Strand {
     #[inline(always)]
     fn throw(&self, payload: Box<dyn Any + Send>) -> ! {
         if !mech_fiber::has_room(UNWIND_ROOM_BYTES) && self.worker.is_some() {
-            self.guard_lent.set(mech_fiber::lend_guard());
+            self.traces.guard_lent().set(mech_fiber::lend_guard());
         }
-        self.unwinding.set(true);
+        self.traces.unwinding().set(true);
         std::panic::resume_unwind(payload)
     }
 }

@@ -352,3 +352,41 @@ fn a_nursery_in_a_destructor_that_runs_because_of_a_cancellation_is_not_cancelle
     assert!(outcome.unwrap().unwrap_err().to_string().contains("the last one"));
     assert_eq!(cleaned.load(SeqCst), 3);
 }
+
+/// Panics when it is dropped.
+struct Fragile;
+
+impl Drop for Fragile {
+    fn drop(&mut self) {
+        panic!("fragile");
+    }
+}
+
+#[test]
+fn the_value_of_a_first_half_may_panic_when_it_is_dropped_although_the_second_unwinds() {
+    let runtime = on_workers(1);
+    let failed = runtime.nursery(|n| n.spawn(|| drop(join(|| Fragile, || -> () { panic!("second") }))).join());
+    assert!(failed.unwrap_err().to_string().contains("second"));
+    let cancelled = runtime.nursery(|n| {
+        let canceller = n.canceller();
+        let second = move || {
+            canceller.cancel();
+            yield_now();
+        };
+        n.spawn(move || drop(join(|| Fragile, second))).join()
+    });
+    assert!(cancelled.unwrap_err().is_cancelled());
+    // With values of its own the task runs both halves itself.
+    fiber_local!(
+        static OWN: Cell<u32> = Cell::new(0);
+    );
+    let alone = runtime.nursery(|n| {
+        n.spawn(|| {
+            OWN.with(|own| own.set(1));
+            drop(join(|| Fragile, || -> () { panic!("second") }));
+        })
+        .join()
+    });
+    assert!(alone.unwrap_err().to_string().contains("second"));
+    assert_eq!(runtime.run(|| 1).unwrap(), 1);
+}

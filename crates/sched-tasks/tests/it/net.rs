@@ -1,16 +1,18 @@
 //! Sockets: what is sent arrives, and a cancellation leaks nothing.
 
 use std::{
-    io::{ErrorKind, Read, Write},
+    io::{self, ErrorKind, Read, Write},
     net::Shutdown,
+    path::{Path, PathBuf},
     sync::{
         Mutex, RwLock,
-        atomic::{AtomicUsize, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     },
     time::{Duration, Instant},
 };
 
-use sched_tasks::{Runtime, TaskError, net::TcpListener, net::TcpStream, nursery, run, yield_now};
+use futures_lite::{AsyncReadExt, AsyncWriteExt};
+use sched_tasks::{Runtime, TaskError, net::TcpListener, net::TcpStream, nursery, run, unblock, yield_now};
 use test_support::{proc_count, resident_bytes};
 
 /// Descriptors are counted for the whole process, so a test that counts them runs alone among the tests of this file.
@@ -357,4 +359,60 @@ fn a_thread_hears_of_its_socket_while_every_worker_is_busy() {
         over.store(true, SeqCst);
         assert_eq!(&got, b"x");
     });
+}
+
+/// How often the thread that polls where no worker does has slept, so far.
+fn sleeps_of_the_monitor() -> u64 {
+    let threads = std::fs::read_dir("/proc/self/task").unwrap().map(|thread| thread.unwrap().path());
+    let is_it = |thread: &PathBuf| std::fs::read_to_string(thread.join("comm")).unwrap_or_default() == "bursar-io\n";
+    threads.filter(is_it).map(|thread| voluntary_switches(&thread)).sum()
+}
+
+fn voluntary_switches(thread: &Path) -> u64 {
+    let status = std::fs::read_to_string(thread.join("status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    line.map_or(0, |count| count.trim().parse().unwrap())
+}
+
+/// Beside a worker that never has nothing to run, the monitor takes over when that was busy for long, and told each event for itself from then on, for ever.
+#[test]
+fn a_busy_worker_polls_by_itself_again_after_the_monitor_did() {
+    const ROUNDS: u32 = 1000;
+    let runtime = Runtime::builder().workers(1).build().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (server, _) = listener.accept().unwrap();
+    let over = AtomicBool::new(false);
+    let outcome = runtime.run(|| {
+        nursery(|n| {
+            n.spawn_async(async {
+                while !over.load(SeqCst) {
+                    futures_lite::future::yield_now().await;
+                }
+            });
+            n.spawn_async(async {
+                let mut server = server.into_async();
+                let mut got = [0];
+                while let Ok(1) = server.read(&mut got).await {
+                    server.write_all(&got).await.unwrap();
+                }
+            });
+            let counted = unblock(|| {
+                std::thread::sleep(Duration::from_millis(50));
+                let (before, began) = (sleeps_of_the_monitor(), Instant::now());
+                for _ in 0..ROUNDS {
+                    client.write_all(&[1])?;
+                    client.read_exact(&mut [0])?;
+                }
+                over.store(true, SeqCst);
+                drop(client);
+                Ok::<_, io::Error>((sleeps_of_the_monitor() - before, began.elapsed()))
+            })?;
+            Ok(counted)
+        })
+    });
+    let (sleeps, took) = outcome.unwrap().unwrap();
+    // It looks once in 10 ms.
+    let looks = took.as_millis() as u64 / 10;
+    assert!(sleeps < looks * 2 + u64::from(ROUNDS) / 4, "{sleeps} sleeps for {ROUNDS} rounds in {took:?}");
 }

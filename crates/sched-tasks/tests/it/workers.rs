@@ -4,13 +4,13 @@ use std::{
     collections::HashSet,
     sync::{
         Mutex,
-        atomic::{AtomicU64, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
     },
     thread,
     time::Duration,
 };
 
-use sched_tasks::{Priority, Runtime, VictimStrategy, channel, nursery, sleep, yield_now};
+use sched_tasks::{Nursery, Priority, Runtime, VictimStrategy, channel, nursery, sleep, yield_now};
 use test_support::{alone, proc_count, resident_bytes};
 
 use crate::{
@@ -40,6 +40,38 @@ fn one_two_and_256_workers_do_the_same_job() {
         });
         outcome.unwrap().unwrap();
         assert_eq!(sum.load(SeqCst), 499_500, "{workers} workers");
+    }
+}
+
+/// Each task spawns the next one, which is newer than any other of its worker.
+fn chain<'scope>(n: &'scope Nursery<'scope, '_>, is_over: &'scope AtomicBool) {
+    if !is_over.load(SeqCst) {
+        n.spawn(move || chain(n, is_over));
+    }
+}
+
+#[test]
+fn newer_tasks_keep_neither_an_older_one_waiting_nor_one_behind_a_task_that_computes() {
+    let is_over = AtomicBool::new(false);
+    for is_behind_another in [false, true] {
+        let runtime = Runtime::builder().workers(1 + usize::from(is_behind_another)).build().unwrap();
+        is_over.store(false, SeqCst);
+        let outcome = runtime.run(|| {
+            nursery(|n| {
+                let is_over = &is_over;
+                let end_it = || drop(n.spawn(|| is_over.store(true, SeqCst)));
+                if is_behind_another {
+                    n.spawn(move || chain(n, is_over)); // the first to be stolen
+                    end_it();
+                    spin_until(|| is_over.load(SeqCst)); // this worker computes
+                } else {
+                    end_it();
+                    n.spawn(move || chain(n, is_over));
+                }
+                Ok(())
+            })
+        });
+        outcome.unwrap().unwrap();
     }
 }
 

@@ -137,8 +137,8 @@ impl Fibers {
         // SAFETY: as in `task`.
         let Some(strand) = (unsafe { strand.as_ref() }) else { return false };
         let is_cancelled = |scope: Option<ScopeRef>| scope.is_some_and(|scope| scope.is_cancelled());
-        let is_open_to_it = strand.shields.get() == 0 && is_cancelled(strand.scope.get());
-        is_cancelled(strand.base.get()) && (is_open_to_it || strand.unwinding.get())
+        let is_open_to_it = strand.traces.shields().get() == 0 && is_cancelled(strand.scope.get());
+        is_cancelled(strand.base.get()) && (is_open_to_it || strand.traces.unwinding().get())
     }
 
     /// Which tasks wait on these fibers. Only on the worker's own strand.

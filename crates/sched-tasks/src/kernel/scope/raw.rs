@@ -96,11 +96,11 @@ pub(crate) fn enter<R>(strand: &Strand, core: &NurseryCore, body: impl FnOnce() 
     impl Drop for Leave<'_> {
         fn drop(&mut self) {
             self.0.scope.set(self.1);
-            self.0.shields.set(self.2);
+            self.0.traces.shields().set(self.2);
         }
     }
     // A shield around it keeps out what comes from around; the nursery's own deadline and cancellation count.
-    let _leave = Leave(strand, strand.scope.replace(Some(scope)), strand.shields.replace(0));
+    let _leave = Leave(strand, strand.scope.replace(Some(scope)), strand.traces.shields().replace(0));
     body()
 }
 
@@ -123,7 +123,7 @@ pub(crate) fn enter_open(strand: &Strand, group: Arc<Group>) {
     let scope = unsafe { ScopeRef::new(&group.core) };
     let around = strand.scope.replace(Some(scope));
     strand.open_scopes.borrow_mut().push(OpenScope { group, around });
-    strand.has_locals.set(true);
+    strand.traces.has_locals().set(true);
 }
 
 /// Leaves the nursery that was entered last, if the strand is in no other inside it.

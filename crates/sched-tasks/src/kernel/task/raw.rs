@@ -3,12 +3,13 @@
 //! Room: mechanism. Knows who a task is and that it can be run; what runs and where the result goes is `raw/task.rs`.
 //!
 //! # Invariant
-//! A [`RunnableRef`] is run once, and points to a task that is live until then. A [`TaskRef`] is used only while its task is live.
+//! A [`RunnableRef`] is run once, and points to a task that is live until then. A [`TaskRef`] or [`FutureRef`] is used only while its task is live.
 //!
 //! # Why it holds
-//! A deque hands each pointer out once. A strand has a `TaskRef` only between the beginning and the end of the task.
+//! A deque hands each pointer out once. A strand has a `TaskRef` only between the beginning and the end of the task. A nursery uses a `FutureRef` under the lock under which the
+//! future leaves it.
 
-use std::{panic::Location, ptr::NonNull, sync::Arc};
+use std::{panic::Location, ptr::NonNull, sync::Arc, task::Waker};
 
 use mech_sync::Completion;
 use vocab::TaskId;
@@ -44,6 +45,8 @@ pub(crate) struct VTable {
     pub(crate) state: unsafe fn(NonNull<Runnable>) -> TaskState,
     /// How many bytes of stack it needs, if that may be more than usual.
     pub(crate) stack_bytes: Option<unsafe fn(NonNull<Runnable>) -> usize>,
+    /// Makes a waker, if it is a future.
+    pub(crate) waker: Option<unsafe fn(NonNull<Runnable>) -> Waker>,
 }
 
 /// A pointer to a [`Runnable`] that is to be run once.
@@ -82,6 +85,13 @@ impl RunnableRef {
 }
 
 impl RunnableRef {
+    /// Whether it is a future.
+    #[inline]
+    pub(crate) fn is_future(&self) -> bool {
+        // SAFETY: it was not run, so it is live.
+        unsafe { self.0.as_ref() }.vtable.waker.is_some()
+    }
+
     /// Whether it may ask for more stack than the usual.
     #[inline]
     pub(crate) fn asks_for_stack(&self) -> bool {
@@ -116,6 +126,29 @@ impl RunnableRef {
     pub(crate) fn refuse(self, reason: Reason, strand: &Strand) {
         // SAFETY: as in `run`.
         unsafe { (self.0.as_ref().vtable.refuse)(self.0, TaskError::new(reason, None), strand) }
+    }
+}
+
+/// A future among the members of its nursery: it leaves them before it ends.
+#[derive(Debug)]
+pub(crate) struct FutureRef(NonNull<Runnable>);
+
+// SAFETY: all it does is to make wakers, which any thread may do.
+unsafe impl Send for FutureRef {}
+// SAFETY: as above.
+unsafe impl Sync for FutureRef {}
+
+impl FutureRef {
+    /// # Safety
+    /// The pointer is to a future's task, which is live while this is used.
+    pub(crate) unsafe fn new(pointer: NonNull<Runnable>) -> Self {
+        Self(pointer)
+    }
+
+    /// What wakes it.
+    pub(crate) fn waker(&self) -> Waker {
+        // SAFETY: live, by `new`, and the function belongs to its types.
+        unsafe { (self.0.as_ref().vtable.waker.expect("a future"))(self.0) }
     }
 }
 
