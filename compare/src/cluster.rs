@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use std::os::unix::process::CommandExt;
 
 use crate::Failure;
+use crate::workloads::CLUSTER;
 
 /// How long the queue may take to become empty, and a command to end after it was told to.
 const SOON: Duration = Duration::from_secs(60);
@@ -27,11 +28,16 @@ const OF_NODES: [&str; 5] = [
     "REQUEST_STATS_INFO",
 ];
 
-/// A value that xtask sets.
-pub fn variable(name: &str) -> Result<String, Failure> {
+/// A value that `cargo xtask compare` sets for `workload`.
+pub fn xtask_sets(name: &str, workload: &str) -> Result<String, Failure> {
     std::env::var(name).map_err(|_| {
-        format!("{name} is not set: run `cargo xtask compare cluster`, which starts what this needs").into()
+        format!("{name} is not set: run `cargo xtask compare {workload}`, which makes what this needs").into()
     })
+}
+
+/// A value that xtask sets for what runs on a cluster.
+pub fn variable(name: &str) -> Result<String, Failure> {
+    xtask_sets(name, CLUSTER)
 }
 
 /// Three nodes, and the programs of both sides.

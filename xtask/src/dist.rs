@@ -3,9 +3,10 @@
 //! Everything is put together in one folder, laid out as below `/usr`. The tarball is that folder; `cargo-deb` packs it by the list in
 //! `crates/surface-cli/Cargo.toml`. Manual pages and completions are written by the program that is packed.
 //!
+//! The program is built with a profile of its own, for size: see `Cargo.toml`. That takes several times as long as `cargo build --release`, which is for who builds from the repository.
+//!
 //! # Rejected
-//! Cargo's `strip` and `split-debuginfo`: they would need a profile of their own, and build everything twice. `objcopy` takes the debug information out of
-//! the release build that `cargo run --release` uses, too.
+//! Cargo's `strip` and `split-debuginfo`: the debug information would be lost, or a folder of files. `objcopy` puts it into one.
 
 use std::env::consts::ARCH;
 use std::ffi::OsString;
@@ -32,6 +33,12 @@ const COMPLETIONS: &[(&str, &str)] = &[
 
 /// The C library, as `target/release` and as `lib` have it.
 const LIBRARIES: &[&str] = &["libjanus.so", "libjanus.a"];
+
+/// The profile of `Cargo.toml` for what is installed.
+const PROFILE: &str = "shipped";
+
+/// Functions with the same code are kept once, where no one compares their addresses; and relocations take a bit each, which needs version 2.36 of the C library.
+const LINK: &[&str] = &["-Clink-arg=-Wl,--icf=safe", "-Clink-arg=-Wl,-z,pack-relative-relocs"];
 
 /// What was made.
 pub(crate) struct Made {
@@ -68,7 +75,8 @@ pub(crate) fn make() -> Result<Made, String> {
         return Err("`objcopy` is missing; install it: on Debian, `apt-get install binutils`".to_owned());
     }
     let packer = CARGO_DEB.subcommand()?;
-    Cargo::new(&["build", "--release", "-p", "bursar-cli", "-p", "bursar-surface-capi"]).run()?;
+    Cargo::new(&["build", "--release", "-p", "bursar-surface-capi"]).run()?;
+    let built = build_program()?;
 
     let version = version(&root())?;
     let folder = target_dir().join("dist");
@@ -79,7 +87,7 @@ pub(crate) fn make() -> Result<Made, String> {
         fs::create_dir_all(folder).map_err(at(folder))?;
     }
     let debug = folder.join("bursar.debug");
-    stage_program(&stage, &debug)?;
+    stage_program(&built, &stage, &debug)?;
     stage_texts(&stage)?;
     stage_library(&stage, &version)?;
     let tarball = pack(&stage, &folder, &format!("bursar-{version}-{ARCH}-linux"))?;
@@ -94,6 +102,17 @@ pub(crate) fn make() -> Result<Made, String> {
         .find(|path| path.extension().is_some_and(|ending| ending == "deb"))
         .ok_or_else(|| format!("cargo-deb left no package in {}", folder.display()))?;
     Ok(Made { version, stage, tarball, package, debug })
+}
+
+/// Builds the program as it is installed, but for its debug information.
+pub(crate) fn build_program() -> Result<PathBuf, String> {
+    let mut cargo = Cargo::new(&["rustc", "--profile", PROFILE, "-p", "bursar-cli", "--bin", "bursar"]);
+    if cfg!(target_arch = "x86_64") {
+        // Rust's own linker there; elsewhere the system's may not know these.
+        cargo = cargo.args(&["--"]).args(LINK);
+    }
+    cargo.run()?;
+    Ok(target_dir().join(PROFILE).join("bursar"))
 }
 
 impl Made {
@@ -132,14 +151,13 @@ fn date_of_commit() -> String {
 }
 
 /// The program without its debug information, which goes to `debug`. The program names that file, so debuggers and backtraces find it.
-fn stage_program(stage: &Path, debug: &Path) -> Result<(), String> {
-    let built = target_dir().join("release/bursar");
+fn stage_program(built: &Path, stage: &Path, debug: &Path) -> Result<(), String> {
     let program = stage.join("bin/bursar");
     fs::create_dir_all(stage.join("bin")).map_err(at(stage))?;
-    output(Command::new("objcopy").arg("--only-keep-debug").arg(&built).arg(debug))?;
+    output(Command::new("objcopy").arg("--only-keep-debug").arg(built).arg(debug))?;
     let mut link = OsString::from("--add-gnu-debuglink=");
     link.push(debug);
-    output(Command::new("objcopy").arg("--strip-all").arg(link).arg(&built).arg(&program))?;
+    output(Command::new("objcopy").arg("--strip-all").arg(link).arg(built).arg(&program))?;
     Ok(())
 }
 

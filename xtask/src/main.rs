@@ -134,16 +134,15 @@ fn compare(args: &[OsString]) -> ExitCode {
     // All programs first: one of them starts another, and `run` builds only its own.
     let mut status = call(&["build", "--bins"]).status();
     if status.as_ref().is_ok_and(ExitStatus::success) {
-        // It lives to the end of the run.
-        let cluster = match cluster::compare::ForCompare::start(args) {
-            Ok(cluster) => cluster,
+        // A cluster lives to the end of the run.
+        let needed = match cluster::compare::ForCompare::start(args) {
+            Ok(needed) => needed,
             Err(message) => {
                 eprintln!("xtask: {message}");
                 return ExitCode::FAILURE;
             }
         };
-        let env = cluster.iter().flat_map(cluster::compare::ForCompare::env);
-        status = call(&["run"]).arg("--").args(args).envs(env).status();
+        status = call(&["run"]).arg("--").args(args).envs(needed.env()).status();
     }
     match status {
         Ok(status) => ExitCode::from(status.code().map_or(1, |code| code as u8)),

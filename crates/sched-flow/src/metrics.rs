@@ -122,6 +122,7 @@ impl Exposition {
                 ("redelivered", link.redelivered),
                 ("duplicate", link.duplicates),
                 ("missing", link.missing),
+                ("foreign", link.foreign),
             ];
             for (what, count) in counts {
                 self.sample(name, &[("node", id), ("what", what)], count);

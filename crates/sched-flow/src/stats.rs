@@ -57,6 +57,8 @@ pub struct FarEnd {
     pub received: u64,
     /// So many the node there has finished with. Counted by packs, so it may be some more.
     pub delivered: u64,
+    /// Of both, so many never came: they were lost with the stream at the broker.
+    pub missing: u64,
 }
 
 /// The counters of one half of an edge between two processes, since this process began. Messages, unless it says otherwise.
@@ -84,6 +86,8 @@ pub struct LinkStats {
     pub duplicates: u64,
     /// Receiver: never came, though later ones did. Not 0 only if the broker lost them, or they were removed there.
     pub missing: u64,
+    /// Receiver: came on the subject, were not of a flow, and were removed. Not messages of the edge.
+    pub foreign: u64,
     /// How often the broker was away.
     pub outages: u64,
     /// Why the broker cannot be used now.

@@ -84,7 +84,8 @@ impl FromStr for Address {
         }
         let is_token =
             |token: &str| !token.is_empty() && token.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
-        if subject.len() > SUBJECT || !subject.split('.').all(is_token) {
+        // `_INBOX` and `_BURSAR` are for answers.
+        if subject.len() > SUBJECT || subject.starts_with('_') || !subject.split('.').all(is_token) {
             return Err(AddressError::BadSubject { subject: subject.to_owned(), longest: SUBJECT });
         }
         Ok(Self { tls, host: host.to_owned(), port, subject: subject.to_owned() })
@@ -126,6 +127,8 @@ mod tests {
             ("nats://h/a b", "subject"),
             ("nats://h/a..b", "subject"),
             ("nats://h/", "subject"),
+            ("nats://h/_INBOX.x", "subject"),
+            ("nats://h/_BURSAR.report.x", "subject"),
         ] {
             let error = parsed(text).unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");

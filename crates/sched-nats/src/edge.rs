@@ -2,6 +2,8 @@
 //!
 //! Room: interface.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
+
 use crate::address::Address;
 use crate::login::Login;
 
@@ -74,4 +76,10 @@ impl Edge {
     pub(crate) fn stream_bytes(&self) -> u64 {
         self.stream_bytes
     }
+}
+
+/// A number that no other process, and nothing else in this one, has got.
+pub(crate) fn number() -> u64 {
+    // The keys of a `RandomState` come from the system and differ each time.
+    RandomState::new().build_hasher().finish()
 }

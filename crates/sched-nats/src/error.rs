@@ -49,7 +49,7 @@ impl fmt::Display for AddressError {
             Self::BadPort { port } => write!(f, "`{port}` is not a port; use 1 to 65535, or leave it out for 4222"),
             Self::BadSubject { subject, longest } => write!(
                 f,
-                "`{subject}` is not a subject of one edge: words of letters, digits, `-` and `_` with dots between, {longest} bytes at most"
+                "`{subject}` is not a subject of one edge: words of letters, digits, `-` and `_` with dots between, no `_` at the beginning, {longest} bytes at most"
             ),
         }
     }
@@ -87,6 +87,16 @@ pub enum NatsError {
         /// What TLS says.
         why: String,
     },
+    /// It does not speak TLS.
+    NotTls {
+        /// The broker.
+        broker: String,
+    },
+    /// Its JetStream gives no answer.
+    JetStreamSilent {
+        /// The broker.
+        broker: String,
+    },
     /// It runs without JetStream.
     NoJetStream {
         /// The broker.
@@ -110,15 +120,37 @@ pub enum NatsError {
         /// How it differs.
         why: String,
     },
+    /// It does not permit what an edge needs.
+    Forbidden {
+        /// The broker.
+        broker: String,
+        /// Who we said we are.
+        login: String,
+        /// What it says.
+        why: String,
+    },
     /// Another process sends to the subject.
     AnotherSender {
         /// The edge.
         address: String,
+        /// The other, as far as it is known.
+        who: String,
     },
-    /// Another process receives from the subject, or the stream was removed.
+    /// Another process receives from the subject.
     AnotherReceiver {
         /// The edge.
         address: String,
+        /// The other, as far as it is known.
+        who: String,
+    },
+    /// A consumer that is none of an edge takes messages from the stream.
+    ForeignConsumer {
+        /// The edge.
+        address: String,
+        /// The stream.
+        stream: String,
+        /// The consumer.
+        consumer: String,
     },
     /// This thread could not be started.
     NoThread {
@@ -145,6 +177,14 @@ impl fmt::Display for NatsError {
                 f,
                 "the connection to {broker} cannot be encrypted: {why}; name the certificates to trust in NATS_CA, and our own in NATS_CERT and NATS_KEY"
             ),
+            Self::NotTls { broker } => write!(
+                f,
+                "the connection to {broker} cannot be encrypted: what answers there does not speak TLS; write `nats://`, or enable TLS at the broker"
+            ),
+            Self::JetStreamSilent { broker } => write!(
+                f,
+                "JetStream of the broker {broker} gives no answer; its log says why: its disk may be full, or it still reads its files"
+            ),
             Self::NoJetStream { broker } => write!(
                 f,
                 "the broker {broker} has no JetStream for this login, and without it messages would be lost; start it with `nats-server -js`, or enable JetStream for the account"
@@ -158,17 +198,32 @@ impl fmt::Display for NatsError {
                 f,
                 "the stream {stream} is in the way of {address}: {why}; remove it with `nats stream rm {stream}`, or use another subject"
             ),
-            Self::AnotherSender { address } => {
-                write!(f, "another process sends to {address}; end it, or give this edge a subject of its own")
-            }
-            Self::AnotherReceiver { address } => write!(
+            Self::Forbidden { broker, login, why } => write!(
                 f,
-                "another process receives from {address}, or its stream was removed; end the other, or give this edge a subject of its own"
+                "the broker {broker} does not permit {login} what an edge needs: {why}; permit the subject of the edge, `_BURSAR.>`, `_INBOX.>`, `$JS.API.>` and `$JS.ACK.>`"
+            ),
+            Self::AnotherSender { address, who } => {
+                write!(f, "another process sends to {address} ({who}); end it, or give this edge a subject of its own")
+            }
+            Self::AnotherReceiver { address, who } => write!(
+                f,
+                "another process receives from {address} ({who}); end it, or give this edge a subject of its own"
+            ),
+            Self::ForeignConsumer { address, stream, consumer } => write!(
+                f,
+                "the consumer `{consumer}`, which is none of ours, takes the messages of {address}; remove it with `nats consumer rm {stream} {consumer}`"
             ),
             Self::NoThread { why } => {
                 write!(f, "no thread for the connections to brokers: {why}; raise the limit of threads")
             }
         }
+    }
+}
+
+impl NatsError {
+    /// Whether the broker can be used, and the end of the edge belongs to another.
+    pub fn is_taken(&self) -> bool {
+        matches!(self, Self::AnotherSender { .. } | Self::AnotherReceiver { .. } | Self::ForeignConsumer { .. })
     }
 }
 

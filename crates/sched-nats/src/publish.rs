@@ -5,7 +5,6 @@
 //! # Invariant
 //! A message that the node took is in flight until the broker has acknowledged it. When the credit is used up the node takes no more, so the edge before it fills, and its policy decides.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -14,7 +13,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use crate::drive::engine::Engine;
 use crate::drive::send::{SendTask, Shared, Work};
-use crate::edge::Edge;
+use crate::edge::{Edge, number};
 use crate::pack::Item;
 
 /// A node that sends each message to a broker, from where [`subscribe`](crate::subscribe) takes it in another process. `encode` makes its bytes.
@@ -70,8 +69,7 @@ impl<T: Payload, F: FnMut(&T) -> Vec<u8> + Send + 'static> Stage for Publish<T, 
         let (sender, work) = unbounded_channel();
         let task = SendTask {
             edge: self.edge.clone(),
-            // The keys of a `RandomState` come from the system and differ each time.
-            session: RandomState::new().build_hasher().finish(),
+            session: number(),
             work,
             shared: Arc::clone(&self.shared),
             in_flight: out.in_flight().clone(),

@@ -19,7 +19,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, error::TryRecvError,
 
 use crate::drive::engine::Engine;
 use crate::drive::receive::{Arrived, ReceiveTask, State, Stop};
-use crate::edge::Edge;
+use crate::edge::{Edge, number};
 use crate::pack::Item;
 
 /// How long a flow that ends waits for the last acknowledgements.
@@ -94,6 +94,7 @@ impl<T: Payload, F: FnMut(&[u8]) -> Result<T, NodeError> + Send + 'static> Sourc
         let state = Arc::<Mutex<State>>::default();
         let task = ReceiveTask {
             edge: self.edge.clone(),
+            id: number(),
             packs: to_node,
             emitted: from_node,
             receipts: Arc::new(out.receipts(move || tells.notify_one())?),

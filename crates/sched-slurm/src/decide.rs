@@ -5,11 +5,20 @@
 //! Pure: no clock, no file, no thread.
 //!
 //! # Invariant
-//! An attempt that has begun is never submitted again, and one that has not begun is reported as failed only if Slurm says that it ended it, or refuses it.
+//! An attempt that has begun is never submitted again, and one that has not begun is reported as failed only if a person cancelled it in Slurm, if Slurm refuses it, or if
+//! Slurm started and ended it several times without its script taking the permit.
 //!
 //! # Why one miss is not enough
 //! slurmctld answers while it still reads its state after a restart, and a script may write its mark of the end a moment after Slurm lists the job for the last time.
+//!
+//! # Why an end before the command is not believed at once
+//! A slurmctld that was killed gives ids of forgotten jobs to others, while scripts of the forgotten ones still run on the nodes. A node refuses to start a second job with
+//! an id that it runs, and then Slurm calls that job cancelled; or the end of the old script is taken for that of the new job. Both had a node. What a person cancels while
+//! it waits never had one.
 
+use core::time::Duration;
+
+use crate::id::SlurmId;
 use crate::rows::{Fate, Row};
 use crate::state::State;
 
@@ -19,6 +28,18 @@ pub const MISSES_MIN: u32 = 2;
 pub const MISSES_AGAIN: u32 = 10;
 /// After so many, a command that began is lost though Slurm does not know the job: it may still run on its node, which Slurm tells to end it when it hears of it.
 pub const MISSES_LOST: u32 = 20;
+
+/// So many times Slurm may end a job of an attempt after it had given it a node, and before the command began. Then the attempt has failed.
+pub const LAUNCHES_MAX: u32 = 5;
+
+/// So long Slurm may say that a job runs while its script has not taken the permit; then the attempt is submitted again, which is harmless. Each further time it is twice as long.
+pub const LAUNCH_TIME: Duration = Duration::from_secs(15);
+
+/// Whether an attempt whose job has been running for so long, as Slurm says, and whose permit is still there, is to be submitted again. After a crash slurmctld may list jobs
+/// that no node has, for minutes.
+pub fn is_ghost(running: Duration, launches: u32) -> bool {
+    launches < LAUNCHES_MAX && running >= LAUNCH_TIME * (1 << launches)
+}
 
 /// What Slurm says of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,13 +56,13 @@ pub enum Step {
     /// Nothing.
     Wait,
     /// This id is its job.
-    Adopt(u64),
+    Adopt(SlurmId),
     /// Ask what became of it: see [`after_fate`].
     AskFate,
 }
 
 /// What to do after an answer of Slurm about the whole queue; `misses` counts the answers in a row that did not list it, this one included.
-pub fn after_answer(state: State, id: Option<u64>, seen: Seen<'_>, misses: u32) -> Step {
+pub fn after_answer(state: State, id: Option<SlurmId>, seen: Seen<'_>, misses: u32) -> Step {
     match (state, seen) {
         (State::Ended | State::Revoked, _) => Step::Wait,
         (_, Seen::Row(row)) if id == Some(row.id) && state != State::Wanted => Step::Wait,
@@ -60,31 +81,49 @@ pub enum Verdict {
     Wait,
     /// Slurm does not have it, and it has not begun: submit it again.
     Submit,
+    /// Slurm ended it on a node before it began, and no person asked for that: submit it again, and count that.
+    SubmitOnceMore,
     /// Slurm ended it before it began: if the permit can be taken, it has failed for this reason.
     Fail(String),
     /// It began, and left no mark of its end: it has failed for this reason.
     Lost(String),
 }
 
-/// What to do with an attempt that is gone from the queue, given what became of its id. `is_ours` says whether the comment of that job has its key; `misses` is as for [`after_answer`].
-pub fn after_fate(state: State, fate: Option<&Fate>, is_ours: bool, misses: u32) -> Verdict {
-    match (state, fate.filter(|_| is_ours)) {
+/// What became of the id of an attempt that is gone from the queue.
+#[derive(Debug, Clone, Copy)]
+pub struct Gone<'a> {
+    /// What Slurm says of the id; `None` if it does not know it.
+    pub fate: Option<&'a Fate>,
+    /// Whether the comment of that job has the key of the attempt.
+    pub is_ours: bool,
+    /// As for [`after_answer`].
+    pub misses: u32,
+    /// How often Slurm ended a job of the attempt on a node before it began, this time not included.
+    pub launches: u32,
+}
+
+/// What to do with an attempt that is gone from the queue.
+pub fn after_fate(state: State, gone: Gone<'_>) -> Verdict {
+    match (state, gone.fate.filter(|_| gone.is_ours)) {
         (State::Ended | State::Revoked, _) => Verdict::Wait,
         (_, Some(fate)) if !fate.is_over() => Verdict::Wait,
         (State::Began, Some(fate)) => Verdict::Lost(format!("{} while its command ran", fate.words())),
-        (State::Began, None) if misses < MISSES_LOST => Verdict::Wait,
+        (State::Began, None) if gone.misses < MISSES_LOST => Verdict::Wait,
         (State::Began, None) => {
             Verdict::Lost("Slurm does not know it any more, and its script left no mark of its end".to_owned())
         }
+        (_, None) => Verdict::Submit,
         // A node that fails is not the job's fault.
         (_, Some(fate)) if matches!(fate.state.as_str(), "NODE_FAIL" | "BOOT_FAIL" | "PREEMPTED") => Verdict::Submit,
-        // Slurm started its script, or tried to. If another start has the permit, the driver learns that when it tries to take it.
-        (_, Some(fate)) if matches!(fate.state.as_str(), "COMPLETED" | "FAILED" | "LAUNCH_FAILED") => {
-            let words = fate.words();
-            let help = "its node must see the folder of the run: set BURSAR_STATE_DIR to one that all nodes share";
-            Verdict::Fail(format!("{words} before its command began; {help}"))
+        // A person cancelled what waited, or Slurm did, for a reason that it names.
+        (_, Some(fate)) if fate.node.is_none() && matches!(fate.state.as_str(), "CANCELLED" | "DEADLINE") => {
+            Verdict::Fail(format!("{} before its command began", fate.words()))
         }
-        (_, Some(fate)) => Verdict::Fail(format!("{} before its command began", fate.words())),
-        _ => Verdict::Submit,
+        // A start that failed, or not of this job. If another start has the permit, the driver learns that when it tries to take it.
+        (_, Some(_)) if gone.launches + 1 < LAUNCHES_MAX => Verdict::SubmitOnceMore,
+        (_, Some(fate)) => Verdict::Fail(format!(
+            "Slurm started it {LAUNCHES_MAX} times, and each time it {} before its command began; its node must see the folder of the run: set BURSAR_STATE_DIR to one that all nodes share",
+            fate.words()
+        )),
     }
 }

@@ -21,10 +21,21 @@ pub fn measured(key: Key, mark: &marks::End, limit: Option<Duration>, was_cancel
 }
 
 fn how(mark: &marks::End, limit: Option<Duration>, was_cancelled: bool) -> How {
+    let name = mark.missing.as_deref().unwrap_or_default();
     match (mark.kind, limit) {
-        (EndKind::NotStarted, _) => {
-            How::CouldNotStart("its folder, a module or the prologue is not there on the node; see its log".to_owned())
+        (EndKind::NoFolder, _) => {
+            How::CouldNotStart(format!("its folder {name} is not there on its node: `cwd` must be on a file system that all nodes share"))
         }
+        (EndKind::NoModule, _) => How::CouldNotStart(format!(
+            "its node cannot load the module `{name}` of [slurm]; its log says why, and `module avail` on the node what there is"
+        )),
+        (EndKind::Prologue, _) => How::CouldNotStart(format!(
+            "the prologue of [slurm] exited with {}; a prologue must go on to its last line, and its log says what it printed",
+            mark.code
+        )),
+        (EndKind::NoSpace, _) => How::CouldNotStart(
+            "its node cannot write to the folder of the run: make room on its disk, or set BURSAR_STATE_DIR to another that all nodes share".to_owned(),
+        ),
         (EndKind::Asked, _) if was_cancelled && mark.code != 0 => How::Cancelled,
         (EndKind::Exit, Some(after)) if OUT_OF_TIME.contains(&mark.code) && mark.wall >= after => {
             How::TimedOut { after }

@@ -14,10 +14,29 @@ pub enum SlurmError {
         /// The command that is missing.
         command: String,
     },
-    /// slurmctld does not answer.
+    /// slurmctld or slurmrestd does not answer.
     Unreachable {
-        /// What the command printed.
+        /// What is known of it.
         why: String,
+    },
+    /// It answers, and not to this program.
+    Unusable {
+        /// What it says.
+        why: String,
+    },
+    /// `rest` names no slurmrestd that may be asked.
+    Rest {
+        /// What it names.
+        address: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// Nothing says who asks slurmrestd.
+    NoUser {
+        /// Where it is.
+        address: String,
+        /// What to do.
+        why: &'static str,
     },
     /// There is no such partition.
     NoPartition {
@@ -25,6 +44,13 @@ pub enum SlurmError {
         name: String,
         /// Those there are.
         known: Vec<String>,
+    },
+    /// An option of `[slurm]` that bursar sets itself, or that keeps jobs from being submitted.
+    Option {
+        /// The option.
+        option: String,
+        /// What to do instead.
+        instead: &'static str,
     },
     /// The marks folder cannot be used.
     Folder {
@@ -50,10 +76,16 @@ impl fmt::Display for SlurmError {
                 "`{command}` is not installed on this machine, so no job can go to Slurm; start on a login node of the cluster, or use `--on local`"
             ),
             Self::Unreachable { why } => {
-                write!(f, "Slurm does not answer: {why}; try again when `sinfo` does, or use `--on local`")
+                write!(f, "Slurm does not answer: {why}; try again when it does, or use `--on local`")
             }
+            Self::Unusable { why } => write!(f, "Slurm cannot be used: {why}"),
+            Self::Rest { address, why } => write!(f, "`rest` in [slurm] is `{address}`: {why}"),
+            Self::NoUser { address, why } => write!(f, "slurmrestd at {address} cannot be asked: {why}"),
             Self::NoPartition { name, known } => {
                 write!(f, "there is no partition `{name}`; there are: {}. Set `partition` in [slurm]", known.join(", "))
+            }
+            Self::Option { option, instead } => {
+                write!(f, "`options` in [slurm] cannot have `{option}`: {instead}")
             }
             Self::Folder { path, why } => write!(
                 f,

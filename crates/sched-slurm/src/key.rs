@@ -6,12 +6,11 @@
 //! Two attempts never have the same key, whatever program, folder or machine they are from.
 //!
 //! # Why it holds
-//! The comment of a job names the marks folder, which one run has for itself, and its stem, which has a number that grows when an attempt with the same number
+//! The comment of a job in Slurm names the marks folder, which one run has for itself, and the key (`batch.rs`), which has a number that grows when an attempt with the same number
 //! is made again by a later process of the run.
 
 use core::fmt;
 use core::str::FromStr;
-use std::path::Path;
 
 /// One attempt at one job of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -37,25 +36,6 @@ impl Key {
     pub fn of_token(token: &str) -> Option<Self> {
         token.strip_prefix(TOKEN)?.parse().ok()
     }
-
-    /// The name of the job in Slurm.
-    pub fn job_name(self, run: &str) -> String {
-        format!("{run}:{self}")
-    }
-
-    /// The comment of the job in Slurm: unique, where the name may be that of another run with the same short id.
-    pub fn comment(self, folder: &Path) -> String {
-        format!("{}{self}", comment_start(folder))
-    }
-
-    /// The key of a comment, if it is of a job of the run with this folder.
-    pub fn of_comment(comment: &str, folder: &Path) -> Option<Self> {
-        comment.strip_prefix(&comment_start(folder))?.parse().ok()
-    }
-}
-
-fn comment_start(folder: &Path) -> String {
-    format!("bursar {}#", folder.display())
 }
 
 impl fmt::Display for Key {

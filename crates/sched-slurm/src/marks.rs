@@ -8,11 +8,15 @@
 //! | `K.permit` | this program | the command has not begun |
 //! | `K.taken-…` | who renamed the permit | the rest of the name: a script by its job and process, or `bursar` |
 //! | `K.start` | the script | job id, node and time |
-//! | `K.end` | the script | how the command ended, when, and the CPU time it used |
+//! | `K.end` | the script | how the command ended, when, and the CPU time it used; `bursar cancel` writes it for a script that was killed with its command |
+//! | `K.ended-KIND-CODE` | the script | how the command ended, if `K.end` cannot be written: it is the permit, renamed once more, which needs no room on the disk |
+//! | `K.frozen` | this program | Slurm was told to hold or to freeze it: the next process of the run thaws it |
 //!
 //! `K.start` and `K.end` are written under another name and renamed, so a reader sees all of them or nothing.
 
 use core::time::Duration;
+
+use crate::id::SlurmId;
 
 /// The ending of the permit.
 pub const PERMIT: &str = "permit";
@@ -20,6 +24,8 @@ pub const PERMIT: &str = "permit";
 pub const START: &str = "start";
 /// The ending of the mark of the end.
 pub const END: &str = "end";
+/// What opens the ending of a mark of the end that is a name alone.
+pub const ENDED: &str = "ended-";
 /// Between the key and who took the permit.
 pub const TAKEN: &str = "taken-";
 /// Who took the permit, if it was this program.
@@ -29,7 +35,7 @@ pub const OURSELVES: &str = "bursar";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Start {
     /// The id in Slurm.
-    pub id: u64,
+    pub id: SlurmId,
     /// The node.
     pub node: String,
     /// What the script renamed the permit to.
@@ -47,13 +53,40 @@ impl Start {
 
 /// How a script says that its command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum EndKind {
     /// By itself.
     Exit,
     /// After Slurm or this program asked the script to end.
     Asked,
-    /// The folder, a module or the prologue was not there.
-    NotStarted,
+    /// It did not start: its folder is not there on the node.
+    NoFolder,
+    /// It did not start: a module could not be loaded.
+    NoModule,
+    /// It did not start: the prologue exited.
+    Prologue,
+    /// It did not start: the script could not write to the marks folder.
+    NoSpace,
+}
+
+impl EndKind {
+    const ALL: [Self; 6] = [Self::Exit, Self::Asked, Self::NoFolder, Self::NoModule, Self::Prologue, Self::NoSpace];
+
+    /// As scripts write it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Exit => "exit",
+            Self::Asked => "asked",
+            Self::NoFolder => "no-folder",
+            Self::NoModule => "no-module",
+            Self::Prologue => "prologue",
+            Self::NoSpace => "no-space",
+        }
+    }
+
+    fn read(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.word() == word)
+    }
 }
 
 /// A mark of an end.
@@ -67,8 +100,10 @@ pub struct End {
     pub wall: Duration,
     /// CPU time of the command and what it started.
     pub cpu: Duration,
-    /// The first declared output that was not there, on the node.
+    /// What was not there on the node: the first declared output, or the folder or module without which the command did not start.
     pub missing: Option<String>,
+    /// Whether all of this is known; else only `kind` and `code`.
+    pub is_whole: bool,
 }
 
 impl End {
@@ -76,19 +111,26 @@ impl End {
     pub fn read(text: &str) -> Option<Self> {
         let mut lines = text.lines();
         let mut words = lines.next()?.split_whitespace();
-        let kind = match words.next()? {
-            "exit" => EndKind::Exit,
-            "asked" => EndKind::Asked,
-            "not-started" => EndKind::NotStarted,
-            _ => return None,
-        };
+        let kind = EndKind::read(words.next()?)?;
         let code = words.next()?.parse().ok()?;
         let mut time = || words.next()?.parse::<f64>().ok();
         let (start, end) = (time()?, time()?);
         let (_shell, children) = (lines.next()?, lines.next()?);
         let cpu = children.split_whitespace().filter_map(minutes).sum();
         let missing = lines.next().filter(|path| !path.is_empty()).map(str::to_owned);
-        Some(Self { kind, code, wall: span(end - start), cpu, missing })
+        Some(Self { kind, code, wall: span(end - start), cpu, missing, is_whole: true })
+    }
+
+    /// The text of a mark for a command that was asked to end and was killed with its script. It was not measured.
+    pub fn killed() -> String {
+        format!("{} 137 0 0\n0m0s 0m0s\n0m0s 0m0s\n\n", EndKind::Asked.word())
+    }
+
+    /// Reads a mark that is a name alone, from its ending.
+    pub fn of_name(ending: &str) -> Option<Self> {
+        let (kind, code) = ending.strip_prefix(ENDED)?.rsplit_once('-')?;
+        let (kind, code) = (EndKind::read(kind)?, code.parse().ok()?);
+        Some(Self { kind, code, wall: Duration::ZERO, cpu: Duration::ZERO, missing: None, is_whole: false })
     }
 }
 

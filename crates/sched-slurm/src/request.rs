@@ -1,13 +1,13 @@
-//! What a job wants of a cluster, and how that cluster is used: as options of `sbatch`.
+//! What a job wants of a cluster, and how that cluster is used: what Slurm is told of a submission.
 //!
 //! Room: values.
 //!
-//! Pure: no clock, no file, no thread.
+//! Pure: no clock, no file, no thread. `sbatch.rs` writes a [`Description`] as options of a command, `rest/submission.rs` as JSON: what is said is decided here, once.
 
 use core::time::Duration;
 use std::path::{Path, PathBuf};
 
-use crate::key::Key;
+use crate::batch::Batch;
 
 /// How jobs are submitted at a site.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,8 +20,6 @@ pub struct Site {
     pub qos: Option<String>,
     /// `--constraint`.
     pub constraint: Option<String>,
-    /// Further options of `sbatch`, as they are written on its command line.
-    pub options: Vec<String>,
     /// How video memory is asked for.
     pub vram: VramAs,
     /// Named resources, and what they are called in Slurm: `gres:NAME` or `license:NAME`. This program counts all others.
@@ -67,13 +65,57 @@ pub struct Request {
     pub nodes: Option<u32>,
 }
 
-/// One call of `sbatch`.
+/// What decides where and when a job may run. What is `None` or empty is left to the cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Terms {
+    /// CPUs of each task.
+    pub cpus_per_task: u32,
+    /// The partition, or several with commas.
+    pub partition: Option<String>,
+    /// The account that pays.
+    pub account: Option<String>,
+    /// The quality of service.
+    pub qos: Option<String>,
+    /// Features that a node must have.
+    pub constraint: Option<String>,
+    /// Tasks of a parallel job.
+    pub tasks: Option<u32>,
+    /// Nodes of a parallel job.
+    pub nodes: Option<u32>,
+    /// Memory on each node, in MiB.
+    pub memory_mib: Option<u64>,
+    /// How much later than others it may be.
+    pub nice: Option<u32>,
+    /// Its time limit in minutes.
+    pub time_minutes: Option<u64>,
+    /// Generic resources, as `gpu:2`.
+    pub gres: Vec<String>,
+    /// Licences, as `renderer:1`.
+    pub licenses: Vec<String>,
+}
+
+/// Everything that Slurm is told of a submission, beside its script.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Description {
+    /// The name of the job.
+    pub name: String,
+    /// Its comment, by which it is found.
+    pub comment: String,
+    /// The file that gets what it prints, as a pattern of Slurm. It is opened to append.
+    pub output: String,
+    /// The numbers of its tasks, if it is an array.
+    pub array: Option<String>,
+    /// Where and when it may run.
+    pub terms: Terms,
+}
+
+/// One call to submit attempts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Submission {
-    /// Which attempt.
-    pub key: Key,
-    /// Options of `sbatch`.
-    pub options: Vec<String>,
+    /// Its attempts.
+    pub batch: Batch,
+    /// What Slurm is told of it.
+    pub description: Description,
     /// The script.
     pub script: PathBuf,
 }
@@ -88,48 +130,46 @@ fn mebibytes(mb: u64) -> u64 {
     mb.saturating_mul(1_000_000).div_ceil(1 << 20).max(1)
 }
 
-/// All options of `sbatch` for an attempt. `folder` is the marks folder, `log` the log of the attempt, `grace` the time between TERM and KILL.
-pub fn options(
+/// What Slurm is told of attempts that want the same. `folder` is the marks folder, `log` the log of the attempt, if it is one, `grace` the time between TERM and KILL.
+pub fn describe(
     site: &Site,
     request: &Request,
-    key: Key,
+    batch: &Batch,
     run: &str,
     folder: &Path,
     log: &Path,
     grace: Duration,
-) -> Vec<String> {
-    let mut options = vec![
-        "--parsable".to_owned(),
-        // A job that Slurm starts again would find no permit; so it is not to try.
-        "--no-requeue".to_owned(),
-        format!("--job-name={}", key.job_name(run)),
-        format!("--comment={}", key.comment(folder)),
-        // In a file name `%` opens a pattern.
-        format!("--output={}", log.display().to_string().replace('%', "%%")),
-        "--open-mode=append".to_owned(),
-    ];
-    options.extend(of_site(site, request, grace));
-    options
+) -> Description {
+    Description {
+        name: batch.job_name(run),
+        comment: batch.comment(folder),
+        output: match batch.is_array() {
+            // In a file name `%` opens a pattern. Scripts of tasks open their logs themselves.
+            false => log.display().to_string().replace('%', "%%"),
+            true => "/dev/null".to_owned(),
+        },
+        array: batch.tasks(),
+        terms: terms(site, request, grace),
+    }
 }
 
-/// The options that decide where and when a job may run.
-pub fn of_site(site: &Site, request: &Request, grace: Duration) -> Vec<String> {
-    let mut options = vec![format!("--cpus-per-task={}", request.cpus.max(1))];
-    let mut add = |name: &str, value: Option<String>| options.extend(value.map(|value| format!("--{name}={value}")));
-    add("partition", site.partition.clone());
-    add("account", site.account.clone());
-    add("qos", site.qos.clone());
-    add("constraint", site.constraint.clone());
-    add("ntasks", request.tasks.map(|tasks| tasks.to_string()));
-    add("nodes", request.nodes.map(|nodes| nodes.to_string()));
-    add("mem", request.ram_mb.map(|mb| format!("{}M", mebibytes(mb))));
-    add("nice", (request.nice > 0).then(|| request.nice.min(NICE_MAX).to_string()));
-    add("time", request.timeout.map(|time| ((time + grace + TIME_RESERVE).as_secs().div_ceil(60)).to_string()));
-    let (gres, licences) = resources(site, request);
-    add("gres", (!gres.is_empty()).then(|| gres.join(",")));
-    add("licenses", (!licences.is_empty()).then(|| licences.join(",")));
-    options.extend(site.options.iter().cloned());
-    options
+/// Where and when a job may run that wants this.
+pub fn terms(site: &Site, request: &Request, grace: Duration) -> Terms {
+    let (gres, licenses) = resources(site, request);
+    Terms {
+        cpus_per_task: request.cpus.max(1),
+        partition: site.partition.clone(),
+        account: site.account.clone(),
+        qos: site.qos.clone(),
+        constraint: site.constraint.clone(),
+        tasks: request.tasks,
+        nodes: request.nodes,
+        memory_mib: request.ram_mb.map(mebibytes),
+        nice: (request.nice > 0).then(|| request.nice.min(NICE_MAX)),
+        time_minutes: request.timeout.map(|time| (time + grace + TIME_RESERVE).as_secs().div_ceil(60)),
+        gres,
+        licenses,
+    }
 }
 
 /// Generic resources and licences.

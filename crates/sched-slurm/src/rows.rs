@@ -6,14 +6,16 @@
 
 use core::fmt;
 
-/// The columns of `squeue -o`. The comment, which may have any character, is last.
-pub const COLUMNS: &str = "%A|%T|%r|%N|%S|%j|%k";
+use crate::id::SlurmId;
+
+/// The columns of `squeue -o`, one row for each task of an array. The comment, which may have any character, is last.
+pub const COLUMNS: &str = "%F|%K|%T|%r|%N|%S|%j|%k";
 
 /// A job in the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     /// Its id.
-    pub id: u64,
+    pub id: SlurmId,
     /// Its state, as Slurm spells it: `PENDING`, `RUNNING`, `SUSPENDED`…
     pub state: String,
     /// Why it waits: `Resources`, `Priority`…
@@ -31,11 +33,11 @@ pub struct Row {
 impl Row {
     /// Reads one line; `None` for a line that is no row.
     pub fn read(line: &str) -> Option<Self> {
-        let mut parts = line.splitn(7, '|');
+        let mut parts = line.splitn(8, '|');
         let mut next = || parts.next().map(str::trim);
         let known = |text: &str| Some(text.to_owned()).filter(|text| !matches!(text.as_str(), "" | "N/A" | "(null)"));
         Some(Self {
-            id: next()?.parse().ok()?,
+            id: SlurmId { job: next()?.parse().ok()?, task: next()?.parse().ok() },
             state: next()?.to_owned(),
             reason: next()?.to_owned(),
             node: known(next()?),
@@ -48,6 +50,16 @@ impl Row {
     /// Whether it waits to start.
     pub fn is_pending(&self) -> bool {
         matches!(self.state.as_str(), "PENDING" | "CONFIGURING" | "REQUEUED" | "REQUEUE_HOLD" | "REQUEUE_FED")
+    }
+
+    /// Whether it has a node, and its processes are frozen.
+    pub fn is_frozen(&self) -> bool {
+        matches!(self.state.as_str(), "SUSPENDED" | "STOPPED")
+    }
+
+    /// Whether it waits, and is kept from starting.
+    pub fn is_held(&self) -> bool {
+        self.is_pending() && self.reason.contains("JobHeld")
     }
 }
 
@@ -72,6 +84,8 @@ pub struct Fate {
     pub state: String,
     /// Slurm's word on it.
     pub reason: String,
+    /// Where it ran, or was to run; `None` if it never left the queue.
+    pub node: Option<String>,
     /// Its comment: the id may have been given to another job.
     pub comment: String,
 }
@@ -94,8 +108,21 @@ impl Fate {
         Some(Self {
             state: field("JobState")?,
             reason: field("Reason").unwrap_or_default(),
+            node: field("NodeList").filter(|node| !matches!(node.as_str(), "" | "(null)")),
             comment: comment.unwrap_or_default(),
         })
+    }
+
+    /// What became of a task, given all tasks of its array that Slurm knows. Of one that was cancelled while it waited it knows nothing any more.
+    pub fn of_task(id: SlurmId, tasks: Vec<Row>) -> Option<Self> {
+        let cancelled = |row: &Row| Self {
+            state: "CANCELLED".to_owned(),
+            reason: String::new(),
+            node: None,
+            comment: row.comment.clone(),
+        };
+        let of_array = tasks.first().map(cancelled);
+        tasks.into_iter().find(|row| row.id == id).map(Self::from).or(of_array)
     }
 
     /// Whether Slurm has ended it.
@@ -117,5 +144,11 @@ impl Fate {
             state if matches!(self.reason.as_str(), "" | "None") => format!("is {} in Slurm", state.to_lowercase()),
             state => format!("is {} in Slurm ({})", state.to_lowercase(), self.reason),
         }
+    }
+}
+
+impl From<Row> for Fate {
+    fn from(row: Row) -> Self {
+        Self { state: row.state, reason: row.reason, node: row.node, comment: row.comment }
     }
 }

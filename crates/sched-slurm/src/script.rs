@@ -7,6 +7,7 @@
 //! # Invariants
 //! - The command runs only after the script has taken the permit.
 //! - A mark of the end is written whole, and only after the command has ended.
+//! - A disk without room hides no end: then the mark of the end is a name alone.
 //!
 //! # Why they hold
 //! The script renames the permit to a name that no other start of a script has, and then looks whether that name is there: on a network file system the answer to a
@@ -21,7 +22,7 @@ use std::path::Path;
 use sched_jobs::process::Command;
 
 use crate::key::Key;
-use crate::marks::{END, PERMIT, START, TAKEN};
+use crate::marks::{END, ENDED, EndKind, PERMIT, START, TAKEN};
 use crate::request::Site;
 
 /// A text as one word of the shell.
@@ -34,29 +35,38 @@ fn word(text: &OsStr) -> String {
     quoted(&String::from_utf8_lossy(text.as_bytes()))
 }
 
-/// The script of an attempt at `command`.
-pub fn text(key: Key, folder: &Path, command: &Command, site: &Site) -> String {
+/// The script of all job arrays of a run. It is called with the job of the first task, and the rest of the key.
+pub fn of_array(folder: &Path) -> String {
+    format!("#!/bin/sh\nexec sh {}/\"$(($1+SLURM_ARRAY_TASK_ID)).$2.sh\"\n", word(folder.as_os_str()))
+}
+
+/// The script of an attempt at `command`, whose log is `log`.
+pub fn text(key: Key, folder: &Path, log: &Path, command: &Command, site: &Site) -> String {
+    let log = word(log.as_os_str());
     let folder = word(folder.as_os_str());
+    let no_space = EndKind::NoSpace.word();
     let mut text = format!(
         "#!/bin/sh
+J=\"${{SLURM_ARRAY_JOB_ID:-${{SLURM_JOB_ID:-0}}}}${{SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID}}\"
+[ -z \"$SLURM_ARRAY_TASK_ID\" ] || exec >>{log} 2>&1
 K={folder}/{key}
-T=\"$K.{TAKEN}${{SLURM_JOB_ID:-0}}-${{SLURM_RESTART_COUNT:-0}}-$$-$(uname -n)\"
+T=\"$K.{TAKEN}$J-${{SLURM_RESTART_COUNT:-0}}-$$-$(uname -n)\"
 mv \"$K.{PERMIT}\" \"$T\" 2>/dev/null
 [ -e \"$T\" ] || {{ echo 'bursar: this attempt was started or given up before; nothing is done'; exit 0; }}
 S=$(date +%s.%N)
-echo \"${{SLURM_JOB_ID:-0}} ${{SLURMD_NODENAME:-$(uname -n)}} $S ${{T##*/}}\" >\"$K.{START}.new\" && mv \"$K.{START}.new\" \"$K.{START}\"
-n=0 p='' m=''
+{{ echo \"$J ${{SLURMD_NODENAME:-$(uname -n)}} $S ${{T##*/}}\" >\"$K.{START}.new\" && mv \"$K.{START}.new\" \"$K.{START}\"; }} || {{ mv \"$T\" \"$K.{ENDED}{no_space}-73\"; exit 73; }}
+n=0 p='' m='' c=''
 trap 'n=$((n+1)); [ -z \"$p\" ] || kill -TERM \"$p\" 2>/dev/null' TERM
 end() {{
   [ \"$n\" = 0 ] || [ \"$1\" != exit ] || set -- asked \"$2\"
-  {{ echo \"$1 $2 $S $(date +%s.%N)\" && times && echo \"$m\"; }} >\"$K.{END}.new\" && mv \"$K.{END}.new\" \"$K.{END}\"
+  {{ {{ echo \"$1 $2 $S $(date +%s.%N)\" && times && echo \"$m\"; }} >\"$K.{END}.new\" && mv \"$K.{END}.new\" \"$K.{END}\"; }} || mv \"$T\" \"$K.{ENDED}$1-$2\"
   exit \"$2\"
 }}
 "
     );
     if let Some(cwd) = &command.cwd {
         let cwd = word(cwd.as_os_str());
-        let _ = writeln!(text, "cd {cwd} || end not-started 127");
+        let _ = writeln!(text, "cd {cwd} || {{ m={cwd}; end {} 127; }}", EndKind::NoFolder.word());
     }
     for (name, value) in &command.env {
         let _ = writeln!(text, "export {}={}", name.to_string_lossy(), word(value));
@@ -64,11 +74,13 @@ end() {{
     if !site.modules.is_empty() {
         text += "command -v module >/dev/null || for f in /etc/profile.d/modules.sh /etc/profile.d/lmod.sh; do [ ! -e \"$f\" ] || . \"$f\"; done\n";
         for module in &site.modules {
-            let _ = writeln!(text, "module load {} || end not-started 127", quoted(module));
+            let module = quoted(module);
+            let _ = writeln!(text, "module load {module} || {{ m={module}; end {} 127; }}", EndKind::NoModule.word());
         }
     }
     if let Some(prologue) = &site.prologue {
-        let _ = writeln!(text, "{prologue}");
+        // It may exit, and it may change how the rest of the script behaves.
+        let _ = writeln!(text, "trap 'end {} $?' EXIT\n{prologue}\ntrap - EXIT; set +eu", EndKind::Prologue.word());
     }
     if let Some(limit) = command.limits.wall {
         let _ = write!(text, "timeout -k {:.3} {:.3} ", command.grace.as_secs_f64(), limit.as_secs_f64());

@@ -30,7 +30,7 @@ pub(crate) enum Exit {
     BadFile = 3,
     /// There is no such run or job.
     NotFound = 4,
-    /// Jobs are to go to Slurm, and its commands are not installed here.
+    /// Jobs are to go to Slurm, and its commands are not installed here, or nothing says who asks slurmrestd.
     NoSlurm = 5,
     /// Slurm does not answer.
     SlurmSilent = 6,
@@ -39,6 +39,9 @@ pub(crate) enum Exit {
     /// The broker of an edge cannot be used.
     #[cfg(feature = "nats")]
     Broker = 8,
+    /// Another process has our end of an edge.
+    #[cfg(feature = "nats")]
+    EdgeTaken = 9,
     /// Ended by Ctrl-C, as in a shell: 128 plus the number of SIGINT.
     Interrupted = 130,
 }

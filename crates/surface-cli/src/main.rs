@@ -5,6 +5,7 @@
 //! Parses and prints; the facade, the scheduler of jobs and the journal do the rest.
 #![forbid(unsafe_code)]
 
+mod cluster;
 mod commands;
 mod control;
 mod exec;

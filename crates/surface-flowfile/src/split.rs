@@ -55,6 +55,10 @@ pub(crate) fn parts(flat: &Flat, drafts: Vec<Member<'_, Vec<Spanned<&str>>>>, va
     }
     let mut of: Vec<Option<usize>> = vec![None; flat.nodes.len()];
     for (number, draft) in drafts.iter().enumerate() {
+        if draft.what.is_empty() {
+            let message = format!("part `{}` has no node, so its process would have nothing to run", clip(draft.name));
+            values.report.add(&draft.at, message, "write the names of its nodes into `nodes`, or remove the part");
+        }
         for named in &draft.what {
             place(flat, &drafts, number, named, &mut of, values);
         }

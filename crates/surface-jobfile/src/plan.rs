@@ -63,6 +63,9 @@ pub enum On {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Slurm {
+    /// Where slurmrestd is, `unix:/path` or `http://host:port`; `None`: the commands of Slurm are used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rest: Option<String>,
     /// The partition.
     pub partition: Option<String>,
     /// The account.

@@ -92,6 +92,17 @@ impl Broker {
         until(Duration::from_secs(20), "nats-server answers", || self.answers());
     }
 
+    /// What it is configured with from its next start on; as in [`with`](Self::with).
+    pub fn configure(&mut self, config: &str) {
+        self.config = config.replace("STORE", &self.folder.join("store").display().to_string());
+    }
+
+    /// Kills it, and removes all that it kept.
+    pub fn erase(&mut self) {
+        self.kill();
+        let _ = fs::remove_dir_all(self.folder.join("store"));
+    }
+
     /// Ends it as a power cut ends a program: nothing is written any more.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {

@@ -2,6 +2,7 @@
 //!
 //! Room: decisions.
 
+pub(crate) mod lost;
 pub(crate) mod receive;
 pub(crate) mod send;
 #[cfg(test)]

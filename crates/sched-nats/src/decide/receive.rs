@@ -12,12 +12,15 @@
 //! # Gaps
 //! A connection that breaks loses packs on their way, and the broker gives later ones first. So after a gap all that is not acknowledged is asked for again, in order. If the gap is still there, the broker
 //! does not have these messages: they are counted as missing.
+//! The first number that a process sees of a session says nothing of those before it: an earlier process had them, or they were lost. The pack says how many were ([`Lost`]).
 //!
 //! # Credit
 //! [`Receiver::has_credit`] limits the messages and bytes that the next node has not handled. Messages that it handled and holds, as a window does, need no credit: else a window larger than the credit would
 //! never fill. They are not acknowledged before it lets them go.
 
 use std::collections::VecDeque;
+
+use crate::decide::lost::Lost;
 
 /// Sessions whose numbers are remembered: a new one begins with each start of the sender.
 const SESSIONS: usize = 64;
@@ -32,6 +35,8 @@ pub(crate) struct Came {
     pub(crate) bytes: u64,
     /// An earlier process was given it.
     pub(crate) given_before: bool,
+    /// Before it, as its sender knows.
+    pub(crate) lost: Lost,
 }
 
 /// What becomes of a pack.
@@ -58,6 +63,34 @@ struct Held {
     until: Option<u64>,
 }
 
+/// A session of which packs came.
+#[derive(Debug)]
+struct Known {
+    session: u64,
+    /// The number with which it began for this process.
+    begin: u64,
+    /// The next number.
+    next: u64,
+    /// Lost before it began here.
+    lost: u64,
+    /// Of these, counted here: no earlier process told it.
+    counted: u64,
+    /// Missing since.
+    missing: u64,
+}
+
+/// Where the newest session is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Position {
+    pub(crate) session: u64,
+    /// Messages that came, counted from its first.
+    pub(crate) received: u64,
+    /// Of these, finished.
+    pub(crate) delivered: u64,
+    /// Of these, lost: here and before.
+    pub(crate) missing: u64,
+}
+
 /// The counters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
@@ -72,8 +105,10 @@ pub(crate) struct Counts {
 pub(crate) struct Receiver {
     messages: u64,
     bytes: u64,
-    /// The next number of each session, the newest session last.
-    expected: VecDeque<(u64, u64)>,
+    /// The newest session last.
+    known: VecDeque<Known>,
+    /// An earlier process ended, and told what of this session is missing before this number.
+    told: Option<(u64, u64)>,
     held: VecDeque<Held>,
     /// So many of the oldest held packs are handled.
     handled: usize,
@@ -90,7 +125,8 @@ impl Receiver {
         Self {
             messages,
             bytes,
-            expected: VecDeque::new(),
+            known: VecDeque::new(),
+            told: None,
             held: VecDeque::new(),
             handled: 0,
             out: (0, 0),
@@ -103,11 +139,18 @@ impl Receiver {
         self.counts
     }
 
-    /// Of the newest session: its number, how many of its messages came, and how many are finished, counted from its first.
-    pub(crate) fn position(&self) -> Option<(u64, u64, u64)> {
-        let (session, next) = *self.expected.back()?;
-        let open = self.held.iter().find(|held| held.session == session).map_or(next, |held| held.first);
-        Some((session, next - 1, open - 1))
+    /// Of the newest session.
+    pub(crate) fn position(&self) -> Option<Position> {
+        let known = self.known.back()?;
+        let session = known.session;
+        let open = self.held.iter().find(|held| held.session == session).map_or(known.next, |held| held.first);
+        let missing = known.lost + known.missing;
+        Some(Position { session, received: known.next - 1, delivered: open - 1, missing })
+    }
+
+    /// An earlier process ended, and told what of this session is missing before this number.
+    pub(crate) fn was_told(&mut self, told: Option<(u64, u64)>) {
+        self.told = told;
     }
 
     /// Whether another pack may be handed on.
@@ -117,10 +160,10 @@ impl Receiver {
 
     /// A pack came.
     pub(crate) fn came(&mut self, pack: Came) -> Decision {
-        let Came { session, first, messages, bytes, given_before } = pack;
+        let Came { session, first, messages, bytes, given_before, lost } = pack;
         let end = first + messages;
-        let known = self.expected.iter().position(|(known, _)| *known == session);
-        let next = known.map_or(first, |at| self.expected[at].1);
+        let known = self.known.iter().position(|known| known.session == session);
+        let next = known.map_or(first, |at| self.known[at].next);
         let is_same =
             |held: &Held| held.session == session && held.first == first && (held.messages == 0) == (messages == 0);
         if let Some(at) = self.held.iter().position(is_same) {
@@ -136,20 +179,29 @@ impl Receiver {
         }
         self.gap = None;
         let skip = next.saturating_sub(first).min(messages);
-        self.counts.missing += first.saturating_sub(next);
         self.counts.duplicates += skip;
         self.counts.received += messages - skip;
         if given_before {
             self.counts.redelivered += messages - skip;
         }
-        match known {
-            Some(at) => self.expected[at].1 = end.max(next),
-            None => {
-                if self.expected.len() == SESSIONS {
-                    self.expected.pop_front();
-                }
-                self.expected.push_back((session, end));
+        let at = known.unwrap_or_else(|| {
+            if self.known.len() == SESSIONS {
+                self.known.pop_front();
             }
+            self.known.push_back(Known { session, begin: first, next, lost: 0, counted: 0, missing: 0 });
+            self.known.len() - 1
+        });
+        let gap = first.saturating_sub(next);
+        let known = &mut self.known[at];
+        known.next = end.max(next);
+        known.missing += gap;
+        self.counts.missing += gap;
+        // What was lost later is seen by the numbers.
+        if lost.before <= known.begin {
+            let is_told = self.told.is_some_and(|(of, before)| of == session && lost.before <= before);
+            let counted = if is_told { 0 } else { lost.messages };
+            self.counts.missing = self.counts.missing - known.counted + counted;
+            (known.lost, known.counted) = (lost.messages, counted);
         }
         self.out.0 += messages;
         self.out.1 += bytes;

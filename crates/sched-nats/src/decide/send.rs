@@ -9,7 +9,8 @@
 //! Every pack names the one before it, and the broker refuses it unless that is the last that it stored (`Nats-Expected-Last-Msg-Id`). So if one is lost or refused, all after it are refused, too. Then
 //! nothing is sent until [`Sender::due`]; and then the oldest pack alone, which names none. When it is acknowledged the others follow. It may have been stored before: the broker drops it as a
 //! duplicate by its name (`Nats-Msg-Id`), or, if the broker has forgotten that name, the receiver does by its number.
-//! An acknowledgement of a pack covers those before it, from whatever attempt it comes: it was stored after them.
+//! An acknowledgement of a pack covers those before it, from whatever attempt it comes: it was stored after them. If packs were [replaced](Sender::replace) by smaller ones, that of an old pack covers the new
+//! one that begins with it. The others are sent; what the broker has of them already, the receiver drops by its number.
 //!
 //! # Rejected
 //! To send only what was refused again: the broker would store it behind its successors.
@@ -116,6 +117,12 @@ impl Sender {
     pub(crate) fn push(&mut self, pack: Pack) {
         debug_assert!(self.packs.back().is_none_or(|(last, _)| last.first + last.messages <= pack.first));
         self.packs.push_back((pack, false));
+    }
+
+    /// The broker takes smaller packs than before: these are in the window now, with the same messages in the same order. Each begins where an old one did, or within it.
+    pub(crate) fn replace(&mut self, packs: impl IntoIterator<Item = Pack>, now: Duration) {
+        self.packs = packs.into_iter().map(|pack| (pack, true)).collect();
+        self.begin_again(now);
     }
 
     /// The next pack to send, if one may be sent now.

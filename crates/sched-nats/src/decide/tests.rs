@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::receive::{Came, Decision, Receiver};
+use super::lost::Lost;
+use super::receive::{Came, Decision, Position, Receiver};
 use super::send::{ACK_TIMEOUT, PACKS, Pack, Refused, Sender};
 
 /// What happens next.
@@ -176,7 +177,7 @@ proptest! {
         let mut handed = Vec::new();
         for first in &world.stored {
             let pack = world.pushed.iter().find(|pack| pack.first == *first).unwrap();
-            let came = Came { session: 7, first: pack.first, messages: pack.messages, bytes: pack.bytes, given_before: false };
+            let came = Came { session: 7, first: pack.first, messages: pack.messages, bytes: pack.bytes, given_before: false, lost: Lost::default() };
             match receiver.came(came) {
                 Decision::HandOn { skip } => {
                     prop_assert_eq!(skip, 0);
@@ -210,7 +211,7 @@ proptest! {
             match kind {
                 // The next pack of the broker.
                 0 if at < sizes.len() && receiver.has_credit() => {
-                    let came = Came { session: 1, first: firsts[at], messages: sizes[at], bytes: 1, given_before: false };
+                    let came = Came { session: 1, first: firsts[at], messages: sizes[at], bytes: 1, given_before: false, lost: Lost::default() };
                     match receiver.came(came) {
                         Decision::HandOn { skip } => {
                             assert_eq!(firsts[at] + skip, last + 1, "in order, and once");
@@ -271,7 +272,7 @@ fn an_acknowledgement_that_does_not_come_is_not_awaited_for_ever() {
 #[test]
 fn messages_that_are_really_gone_are_counted_and_do_not_stop_the_rest() {
     let mut receiver = Receiver::new(100, 100);
-    let came = |first| Came { session: 1, first, messages: 2, bytes: 1, given_before: false };
+    let came = |first| Came { session: 1, first, messages: 2, bytes: 1, given_before: false, lost: Lost::default() };
     assert_eq!(receiver.came(came(1)), Decision::HandOn { skip: 0 });
     assert_eq!(receiver.came(came(7)), Decision::AskAgain);
     assert_eq!(receiver.came(came(7)), Decision::HandOn { skip: 0 });
@@ -281,7 +282,7 @@ fn messages_that_are_really_gone_are_counted_and_do_not_stop_the_rest() {
 #[test]
 fn credit_is_for_what_is_not_handled_and_not_for_what_a_window_holds() {
     let mut receiver = Receiver::new(4, 100);
-    let came = |first| Came { session: 1, first, messages: 4, bytes: 1, given_before: true };
+    let came = |first| Came { session: 1, first, messages: 4, bytes: 1, given_before: true, lost: Lost::default() };
     assert_eq!(receiver.came(came(1)), Decision::HandOn { skip: 0 });
     assert!(!receiver.has_credit());
     receiver.emitted(4);
@@ -294,9 +295,40 @@ fn credit_is_for_what_is_not_handled_and_not_for_what_a_window_holds() {
 #[test]
 fn a_sender_that_starts_again_is_a_new_session() {
     let mut receiver = Receiver::new(100, 100);
-    let came = |session| Came { session, first: 1, messages: 2, bytes: 1, given_before: false };
+    let came = |session| Came { session, first: 1, messages: 2, bytes: 1, given_before: false, lost: Lost::default() };
     assert_eq!(receiver.came(came(1)), Decision::HandOn { skip: 0 });
     assert_eq!(receiver.came(came(2)), Decision::HandOn { skip: 0 });
-    assert_eq!(receiver.position(), Some((2, 2, 0)));
+    assert_eq!(receiver.position(), Some(Position { session: 2, received: 2, delivered: 0, missing: 0 }));
     assert_eq!(receiver.came(came(1)), Decision::Held { at: 0 });
+}
+
+/// What a process counts as missing that began with `first`, after another told of all before `told`.
+fn missing(first: u64, lost: Lost, told: Option<(u64, u64)>) -> (u64, u64) {
+    let mut receiver = Receiver::new(100, 100);
+    receiver.was_told(told);
+    let came = Came { session: 1, first, messages: 2, bytes: 1, given_before: false, lost };
+    assert_eq!(receiver.came(came), Decision::HandOn { skip: 0 });
+    (receiver.counts().missing, receiver.position().unwrap().missing)
+}
+
+#[test]
+fn what_was_lost_before_a_process_began_is_counted_by_it() {
+    let lost = Lost { messages: 4, before: 7 };
+    assert_eq!(missing(7, Lost::default(), None), (0, 0), "an earlier process had them");
+    assert_eq!(missing(7, lost, None), (4, 4));
+    assert_eq!(missing(9, lost, None), (4, 4), "by the next process, too, if the one before was killed");
+    assert_eq!(missing(9, lost, Some((1, 9))), (0, 4), "and once only, if that one ended and told it");
+    assert_eq!(missing(9, lost, Some((2, 9))), (4, 4), "of another session");
+}
+
+#[test]
+fn what_was_lost_while_a_process_lives_is_counted_once() {
+    let mut receiver = Receiver::new(100, 100);
+    let came = |first, lost| Came { session: 1, first, messages: 2, bytes: 1, given_before: false, lost };
+    assert_eq!(receiver.came(came(3, Lost::default())), Decision::HandOn { skip: 0 });
+    let lost = Lost { messages: 5, before: 8 };
+    assert_eq!(receiver.came(came(8, lost)), Decision::AskAgain);
+    assert_eq!(receiver.came(came(8, lost)), Decision::HandOn { skip: 0 });
+    assert_eq!(receiver.came(came(10, lost)), Decision::HandOn { skip: 0 });
+    assert_eq!(receiver.counts().missing, 3);
 }

@@ -6,12 +6,15 @@
 //! The stream of an edge is bounded and refuses what does not fit, so that a slow receiver holds up the sender and does not fill the broker. It keeps a message until that is acknowledged, and no longer.
 
 use std::error::Error;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use async_nats::jetstream::context::CreateStreamErrorKind;
 use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType, Stream};
 use async_nats::jetstream::{self, Context, ErrorCode};
-use async_nats::{Client, ConnectErrorKind, ConnectOptions, Event};
-use tokio::sync::mpsc;
+use async_nats::{Client, ClientError, ConnectErrorKind, ConnectOptions, Event};
+use tokio::sync::{Notify, mpsc};
+use tokio::time::sleep;
 
 use crate::edge::Edge;
 use crate::error::NatsError;
@@ -22,6 +25,8 @@ const CONNECT: Duration = Duration::from_secs(5);
 const ANSWER: Duration = Duration::from_secs(5);
 /// Backoff between two attempts to connect.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+/// How long a broker may take to remove the files of a stream.
+const REMOVING: Duration = Duration::from_secs(1);
 /// How long the broker remembers the names of packs.
 const REMEMBERS: Duration = Duration::from_secs(120);
 
@@ -30,6 +35,32 @@ pub(crate) struct Link {
     pub(crate) client: Client,
     pub(crate) context: Context,
     pub(crate) events: mpsc::UnboundedReceiver<Event>,
+    /// What the broker said last that it does not permit.
+    forbidden: Arc<Forbidden>,
+}
+
+#[derive(Default)]
+struct Forbidden {
+    why: Mutex<Option<String>>,
+    said: Notify,
+}
+
+impl Link {
+    /// What the broker does not permit us, if it said so. It says it of the connection, and leaves the question without an answer.
+    pub(crate) fn forbidden(&self, edge: &Edge) -> Option<NatsError> {
+        let why = self.forbidden.why.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        Some(NatsError::Forbidden { broker: edge.address().broker(), login: edge.login_ref().said(), why })
+    }
+
+    /// The same, as soon as it says so.
+    pub(crate) async fn until_forbidden(&self, edge: &Edge) -> NatsError {
+        loop {
+            self.forbidden.said.notified().await;
+            if let Some(error) = self.forbidden(edge) {
+                return error;
+            }
+        }
+    }
 }
 
 /// The pause before an attempt to connect.
@@ -41,7 +72,15 @@ pub(crate) fn backoff(attempt: usize) -> Duration {
 pub(crate) async fn connect(edge: &Edge) -> Result<Link, NatsError> {
     let broker = edge.address().broker();
     let (tell, events) = mpsc::unbounded_channel();
+    let forbidden = Arc::<Forbidden>::default();
+    let notes = Arc::clone(&forbidden);
     let options = options(edge)?.event_callback(move |event| {
+        if let Event::ServerError(error) = &event
+            && error.to_string().to_ascii_lowercase().contains("permissions violation")
+        {
+            *notes.why.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
+            notes.said.notify_one();
+        }
         let _ = tell.send(event);
         async {}
     });
@@ -50,7 +89,7 @@ pub(crate) async fn connect(edge: &Edge) -> Result<Link, NatsError> {
         return Err(NatsError::NoJetStream { broker });
     }
     let context = jetstream::ContextBuilder::new().timeout(ANSWER).build(client.clone());
-    Ok(Link { client, context, events })
+    Ok(Link { client, context, events, forbidden })
 }
 
 fn options(edge: &Edge) -> Result<ConnectOptions, NatsError> {
@@ -58,8 +97,10 @@ fn options(edge: &Edge) -> Result<ConnectOptions, NatsError> {
     let mut options = ConnectOptions::new()
         .name("bursar")
         .connection_timeout(CONNECT)
-        .reconnect_delay_callback(backoff)
+        // It waits before each attempt, also before the very first.
+        .reconnect_delay_callback(|attempt| attempt.checked_sub(2).map_or(Duration::ZERO, backoff))
         .require_tls(edge.address().is_tls());
+    let (certificate, key) = login.certificate.clone().unzip();
     if let Some((user, password)) = &login.user {
         options = options.user_and_password(user.clone(), password.clone());
     }
@@ -73,6 +114,13 @@ fn options(edge: &Edge) -> Result<ConnectOptions, NatsError> {
         let text = std::fs::read_to_string(file).map_err(|error| bad(error.to_string()))?;
         // What the reader says of the text may quote it.
         options = options.credentials(&text).map_err(|_| bad("it is not one of `nsc`".to_owned()))?;
+    }
+    let files = [("NATS_CA", &login.roots), ("NATS_CERT", &certificate), ("NATS_KEY", &key)];
+    for (name, file) in files.into_iter().filter_map(|(name, file)| Some((name, file.as_ref()?))) {
+        // Or an error of the connection says that some file is missing.
+        std::fs::File::open(file).map_err(|error| NatsError::BadLogin {
+            problem: format!("{} cannot be read: {error}; correct {name}", file.display()),
+        })?;
     }
     if let Some(roots) = &login.roots {
         options = options.add_root_certificates(roots.clone());
@@ -90,10 +138,11 @@ fn refusal(edge: &Edge, error: &async_nats::ConnectError) -> NatsError {
             NatsError::Refused { broker, login: edge.login_ref().said() }
         }
         ConnectErrorKind::Tls => NatsError::Tls { broker, why: innermost(error) },
-        // What TLS says of a certificate comes as an error of the connection.
+        // What TLS says of a certificate comes as an error of the connection, and so does an answer that is not TLS.
         ConnectErrorKind::Io if innermost(error).contains("certificate") => {
             NatsError::Tls { broker, why: innermost(error) }
         }
+        ConnectErrorKind::Io if innermost(error).contains("InvalidContentType") => NatsError::NotTls { broker },
         ConnectErrorKind::TimedOut => NatsError::Unreachable { broker, why: format!("no answer within {CONNECT:?}") },
         _ => NatsError::Unreachable { broker, why: innermost(error) },
     }
@@ -101,7 +150,14 @@ fn refusal(edge: &Edge, error: &async_nats::ConnectError) -> NatsError {
 
 /// The subject on which a receiver tells its sender how far it is. No stream keeps it.
 pub(crate) fn reports(edge: &Edge) -> String {
-    format!("_BURSAR.{}", edge.address().subject())
+    format!("_BURSAR.report.{}", edge.address().subject())
+}
+
+/// Why a lost connection is not made again, if the error says more than that it is not.
+pub(crate) fn why_not(error: &ClientError) -> Option<String> {
+    let text = error.to_string();
+    let why = text.strip_prefix("nats: ").unwrap_or(&text);
+    (why != "IO error").then(|| why.to_owned())
 }
 
 /// The cause of an error without the layers around it.
@@ -115,24 +171,42 @@ pub(crate) fn innermost(error: &dyn Error) -> String {
 
 /// The stream of the edge, made if it is not there.
 pub(crate) async fn stream(link: &Link, edge: &Edge) -> Result<Stream, NatsError> {
-    let name = edge.address().stream();
-    let foreign = |why: &str| NatsError::ForeignStream {
-        address: edge.address().to_string(),
-        stream: name.clone(),
-        why: why.to_owned(),
-    };
-    if let Ok(stream) = link.context.get_stream(&name).await {
-        let config = &stream.cached_info().config;
-        return if config.retention != RetentionPolicy::WorkQueue || config.discard != DiscardPolicy::New {
-            Err(foreign("it is not one of an edge"))
-        } else if !config.subjects.iter().any(|subject| subject == edge.address().subject()) {
-            Err(foreign("it has another subject"))
-        } else {
-            Ok(stream)
-        };
+    if let Ok(stream) = link.context.get_stream(edge.address().stream()).await {
+        return suits(&stream.cached_info().config, edge).map(|()| stream);
     }
-    let config = Config {
-        name: name.clone(),
+    let address = edge.address().to_string();
+    let made = link.context.create_stream(config(edge)).await;
+    let Err(error) = made else { return made.map_err(|_| NatsError::NoJetStream { broker: edge.address().broker() }) };
+    let no_stream = |why: String| NatsError::NoStream { address: address.clone(), bytes: edge.stream_bytes(), why };
+    Err(match error.kind() {
+        CreateStreamErrorKind::JetStreamUnavailable => NatsError::NoJetStream { broker: edge.address().broker() },
+        CreateStreamErrorKind::TimedOut => NatsError::JetStreamSilent { broker: edge.address().broker() },
+        CreateStreamErrorKind::JetStream(said) => match said.error_code() {
+            ErrorCode::JETSTREAM_NOT_ENABLED | ErrorCode::JETSTREAM_NOT_ENABLED_FOR_ACCOUNT => {
+                NatsError::NoJetStream { broker: edge.address().broker() }
+            }
+            ErrorCode::STREAM_SUBJECT_OVERLAP => {
+                let keeper = link.context.stream_by_subject(edge.address().subject()).await;
+                let (stream, why) = (keeper.unwrap_or_default(), "it keeps that subject".to_owned());
+                NatsError::ForeignStream { address, stream, why }
+            }
+            _ => no_stream(said.to_string()),
+        },
+        _ => no_stream(innermost(&error)),
+    })
+}
+
+/// The stream of an edge that had one. If it was removed, the broker may still be removing its files, and those of a new one with them; so it is made after a pause.
+pub(crate) async fn stream_again(link: &Link, edge: &Edge) -> Result<Stream, NatsError> {
+    if link.context.get_stream(edge.address().stream()).await.is_err() {
+        sleep(REMOVING).await;
+    }
+    stream(link, edge).await
+}
+
+fn config(edge: &Edge) -> Config {
+    Config {
+        name: edge.address().stream(),
         description: Some("an edge of a flow of Bursar".to_owned()),
         subjects: vec![edge.address().subject().to_owned()],
         retention: RetentionPolicy::WorkQueue,
@@ -140,24 +214,35 @@ pub(crate) async fn stream(link: &Link, edge: &Edge) -> Result<Stream, NatsError
         storage: StorageType::File,
         max_bytes: i64::try_from(edge.stream_bytes()).unwrap_or(i64::MAX),
         duplicate_window: REMEMBERS,
+        // What is not acknowledged is lost if it is purged, and the receiver could not tell.
+        deny_purge: true,
+        deny_delete: true,
         ..Config::default()
+    }
+}
+
+/// Whether a stream that is there already keeps all messages until they are acknowledged.
+fn suits(config: &Config, edge: &Edge) -> Result<(), NatsError> {
+    let subject = edge.address().subject();
+    let problem = if config.retention != RetentionPolicy::WorkQueue {
+        "it is not a work queue"
+    } else if config.discard != DiscardPolicy::New {
+        "it drops old messages when it is full"
+    } else if config.subjects != [subject] {
+        "it has other subjects"
+    } else if !config.max_age.is_zero() {
+        "it drops messages after a time (`max_age`)"
+    } else if config.storage != StorageType::File {
+        "it keeps messages in memory, not in a file"
+    } else if config.max_message_size > 0 {
+        "it limits the size of a message (`max_msg_size`)"
+    } else if config.max_messages_per_subject > 0 {
+        "it limits the messages of a subject (`max_msgs_per_subject`)"
+    } else if config.sealed || config.no_ack {
+        "it is sealed, or does not acknowledge (`no_ack`)"
+    } else {
+        return Ok(());
     };
-    link.context.create_stream(config).await.map_err(|error| match error.kind() {
-        jetstream::context::CreateStreamErrorKind::JetStream(said) => match said.error_code() {
-            ErrorCode::JETSTREAM_NOT_ENABLED | ErrorCode::JETSTREAM_NOT_ENABLED_FOR_ACCOUNT => {
-                NatsError::NoJetStream { broker: edge.address().broker() }
-            }
-            ErrorCode::STREAM_SUBJECT_OVERLAP => foreign("another stream keeps that subject"),
-            _ => NatsError::NoStream {
-                address: edge.address().to_string(),
-                bytes: edge.stream_bytes(),
-                why: said.to_string(),
-            },
-        },
-        _ => NatsError::NoStream {
-            address: edge.address().to_string(),
-            bytes: edge.stream_bytes(),
-            why: innermost(&error),
-        },
-    })
+    let (address, stream) = (edge.address().to_string(), edge.address().stream());
+    Err(NatsError::ForeignStream { address, stream, why: problem.to_owned() })
 }

@@ -2,7 +2,10 @@
 //!
 //! Room: driver.
 
+pub(crate) mod claim;
 pub(crate) mod connect;
 pub(crate) mod engine;
+pub(crate) mod presence;
+pub(crate) mod process;
 pub(crate) mod receive;
 pub(crate) mod send;

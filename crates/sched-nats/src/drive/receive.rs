@@ -6,8 +6,8 @@
 //! A pack is acknowledged to the broker after the next node has finished with its messages. What is not acknowledged when this process ends is given to the next one, in order.
 //!
 //! # Why it holds
-//! The consumer at the broker is made anew whenever packs may have been lost on their way: at the start, after a lost connection, after a gap. The stream keeps what is not acknowledged, so the new consumer
-//! begins with the oldest of that, at once. An old one would wait 30 s for acknowledgements of a process that is gone, and give later packs meanwhile.
+//! The consumer at the broker is made anew ([`Claim::open`]) whenever packs may have been lost on their way: at the start, after a lost connection, after a gap. The stream keeps what is not acknowledged, so
+//! the new consumer begins with the oldest of that, at once. An old one would wait 30 s for acknowledgements of a process that is gone, and give later packs meanwhile.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,8 +15,6 @@ use std::task::Waker;
 use std::time::Duration;
 
 use async_nats::Event;
-use async_nats::jetstream::consumer::pull::{Config, MessagesErrorKind, Stream as Messages};
-use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy};
 use async_nats::jetstream::message::{AckKind, Acker, Message};
 use futures_util::StreamExt;
 use sched_flow::{InFlight, LinkStats, Receipts};
@@ -25,27 +23,19 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::sync::oneshot;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
-use crate::decide::receive::{Came, Decision, Receiver};
+use crate::decide::receive::{Came, Decision, Position, Receiver};
+use crate::drive::claim::{Claim, NotYet};
 use crate::drive::connect::{self, Link};
 use crate::edge::Edge;
 use crate::error::NatsError;
 use crate::pack::{self, Item};
 
-/// Its name at the broker.
-const CONSUMER: &str = "bursar";
-/// How long the broker waits for an acknowledgement; what takes longer is reported to it meanwhile.
-const ACK_WAIT: Duration = Duration::from_secs(30);
+/// How often the broker is told that the next node takes its time.
 const ALIVE: Duration = Duration::from_secs(10);
 /// How often the sender is told how far we are.
 const REPORT: Duration = Duration::from_millis(250);
 /// How long the last acknowledgements may take.
 const LAST: Duration = Duration::from_secs(3);
-/// Packs that the broker sends without being asked again.
-const FETCH: usize = 64;
-/// Signs of life of the broker while there is nothing to fetch.
-const HEARTBEAT: Duration = Duration::from_secs(5);
-const EXPIRES: Duration = Duration::from_secs(30);
-
 /// What a node gets.
 pub(crate) enum Arrived {
     Pack(Vec<Item>),
@@ -65,6 +55,8 @@ pub(crate) type Stop = oneshot::Sender<Box<dyn FnOnce() + Send>>;
 /// The task.
 pub(crate) struct ReceiveTask {
     pub(crate) edge: Edge,
+    /// A number that no other receiver has.
+    pub(crate) id: u64,
     pub(crate) packs: UnboundedSender<Arrived>,
     /// The node emitted a pack; so many messages in all.
     pub(crate) emitted: UnboundedReceiver<u64>,
@@ -83,14 +75,13 @@ struct Receiving {
     window: Receiver,
     /// How to acknowledge each pack of the window.
     ackers: VecDeque<Acker>,
-    /// Packs of the stream up to this one were given to an earlier process.
-    given: Option<u64>,
+    claim: Claim,
     ended: bool,
     stats: LinkStats,
     /// The connection was lost and is not made again.
     is_cut: bool,
     /// What the sender was told last.
-    reported: Option<(u64, u64, u64)>,
+    reported: Option<Position>,
     /// What to call when the end that was asked for is reached.
     answer: Option<Box<dyn FnOnce() + Send>>,
 }
@@ -101,10 +92,10 @@ impl ReceiveTask {
         let stats = LinkStats { address: self.edge.address().to_string(), ..LinkStats::default() };
         self.in_flight.set_link(stats.clone());
         let mut receiving = Receiving {
+            claim: Claim::new(self.id),
             task: self,
             window: Receiver::new(messages, bytes),
             ackers: VecDeque::new(),
-            given: None,
             ended: false,
             stats,
             is_cut: false,
@@ -112,11 +103,13 @@ impl ReceiveTask {
             answer: None,
         };
         let outcome = receiving.run().await;
-        let task = &receiving.task;
+        let Receiving { task, answer, .. } = receiving;
         task.state.lock().unwrap_or_else(PoisonError::into_inner).failure = outcome.err();
         task.in_flight.waits_for(None);
+        // The node learns of the end by this, so it is woken after.
+        drop(task.packs);
         task.waker.wake_by_ref();
-        if let Some(answer) = receiving.answer.take() {
+        if let Some(answer) = answer {
             answer();
         }
     }
@@ -130,9 +123,10 @@ impl Receiving {
         let mut alive = interval(ALIVE);
         alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
         'open: for attempt in 0.. {
-            let mut messages = match self.open(&link).await {
+            let mut messages = match self.claim.open(&link, &self.task.edge).await {
                 Ok(messages) => messages,
-                Err(why) => {
+                Err(NotYet::Never(error)) => return Err(error),
+                Err(NotYet::Later(why)) => {
                     self.away(Some(why));
                     if self.pause(connect::backoff(attempt)).await {
                         self.finish(&link).await;
@@ -142,6 +136,7 @@ impl Receiving {
                 }
             };
             self.away(None);
+            self.window.was_told(self.claim.told());
             loop {
                 self.acknowledge().await;
                 tokio::select! {
@@ -151,7 +146,7 @@ impl Receiving {
                         self.finish(&link).await;
                         return Ok(());
                     }
-                    Some(event) = link.events.recv() => if self.connection(event) { continue 'open },
+                    Some(event) = link.events.recv() => if self.connection(&link, event)? { continue 'open },
                     () = self.task.progress.notified() => {}
                     Some(total) = self.task.emitted.recv() => {
                         self.window.emitted(total);
@@ -161,9 +156,7 @@ impl Receiving {
                     }
                     came = messages.next(), if !self.ended && self.window.has_credit() => match came {
                         Some(Ok(message)) => if self.came(message).await { continue 'open },
-                        Some(Err(error)) if error.kind() == MessagesErrorKind::ConsumerDeleted => {
-                            return Err(NatsError::AnotherReceiver { address: self.task.edge.address().to_string() });
-                        }
+                        // Also if someone removed the consumer: if that is a receiver it answers.
                         Some(Err(_)) | None => continue 'open,
                     },
                     _ = alive.tick() => {
@@ -203,37 +196,15 @@ impl Receiving {
         Ok(None)
     }
 
-    /// Makes the consumer anew, and begins to fetch.
-    async fn open(&mut self, link: &Link) -> Result<Messages, String> {
-        let stream = connect::stream(link, &self.task.edge).await.map_err(|error| error.to_string())?;
-        if let Ok(old) = stream.consumer_info(CONSUMER).await {
-            // Only what was given before this process began came twice to the flow.
-            self.given.get_or_insert(old.delivered.stream_sequence);
-            let _ = stream.delete_consumer(CONSUMER).await;
-        }
-        self.given.get_or_insert(0);
-        let config = Config {
-            durable_name: Some(CONSUMER.to_owned()),
-            deliver_policy: DeliverPolicy::All,
-            ack_policy: AckPolicy::Explicit,
-            ack_wait: ACK_WAIT,
-            // The credit limits what is taken; see `has_credit`.
-            max_ack_pending: -1,
-            ..Config::default()
-        };
-        let consumer = stream.create_consumer(config).await.map_err(|error| connect::innermost(&error))?;
-        let fetch = consumer.stream().max_messages_per_batch(FETCH).heartbeat(HEARTBEAT).expires(EXPIRES);
-        fetch.messages().await.map_err(|error| connect::innermost(&error))
-    }
-
     /// A pack came. True if the broker must be asked again.
     async fn came(&mut self, message: Message) -> bool {
         let stream_sequence = message.info().map_or(u64::MAX, |info| info.stream_sequence);
         let (message, acker) = message.split();
         let Some((head, mut items)) = pack::read(&message.payload) else {
-            // Not of a flow: it would come for ever.
+            // It would come for ever.
             let _ = acker.ack_with(AckKind::Term).await;
-            self.away(Some("a message on the subject was not of a flow; it was removed".to_owned()));
+            self.stats.foreign += 1;
+            self.task.in_flight.set_link(self.stats.clone());
             return false;
         };
         let pack = Came {
@@ -241,7 +212,8 @@ impl Receiving {
             first: head.first,
             messages: u64::from(head.count),
             bytes: message.payload.len() as u64,
-            given_before: self.given.is_some_and(|given| stream_sequence <= given),
+            given_before: self.claim.was_given(stream_sequence),
+            lost: head.lost,
         };
         match self.window.came(pack) {
             Decision::HandOn { skip } => {
@@ -286,13 +258,13 @@ impl Receiving {
         }
     }
 
-    /// Tells the sender how far we are. Only for its statistics: it may be lost.
+    /// Tells the sender how far we are, for its statistics, and to know what would be lost with the stream. It may not arrive.
     async fn report(&mut self, link: &Link) {
         let position = self.window.position();
-        if let Some((session, received, delivered)) = position
+        if let Some(Position { session, received, delivered, missing }) = position
             && self.reported != position
         {
-            let text = format!("{session:016x} {received} {delivered}");
+            let text = format!("{session:016x} {received} {delivered} {missing}");
             let _ = link.client.publish(connect::reports(&self.task.edge), text.into()).await;
             self.reported = position;
         }
@@ -305,44 +277,62 @@ impl Receiving {
         }
     }
 
-    /// The end was asked for: acknowledges what is finished, and waits until the broker knows.
+    /// The end was asked for: acknowledges what is finished, and gives the edge back. Without a connection neither can be told: what is not acknowledged comes again.
     async fn finish(&mut self, link: &Link) {
         while let Ok(total) = self.task.emitted.try_recv() {
             self.window.emitted(total);
         }
         let (handled, finished) = (self.task.receipts.handled(), self.task.receipts.finished());
         let packs = self.window.progressed(handled, finished);
-        let mut done: Vec<Acker> = self.ackers.drain(..packs).collect();
+        let done: Vec<Acker> = self.ackers.drain(..packs).collect();
+        self.count();
+        if !self.is_cut {
+            let _ = timeout(LAST, self.last(link, done)).await;
+        }
+    }
+
+    async fn last(&mut self, link: &Link, mut done: Vec<Acker>) {
         let last = done.pop();
         for acker in &done {
             let _ = acker.ack().await;
         }
         if let Some(last) = last {
             // An answer to the last one says that all before it arrived.
-            let _ = timeout(LAST, last.double_ack()).await;
+            let _ = last.double_ack().await;
         }
         self.report(link).await;
-        let _ = timeout(LAST, link.client.flush()).await;
-        self.count();
+        let told = self.window.position().map(|position| (position.session, position.received + 1));
+        self.claim.release(link, &self.task.edge, told).await;
+        let _ = link.client.flush().await;
     }
 
     /// True if packs may have been lost on their way.
-    fn connection(&mut self, event: Event) -> bool {
+    fn connection(&mut self, link: &Link, event: Event) -> Result<bool, NatsError> {
         match event {
             Event::Connected if std::mem::take(&mut self.is_cut) => {
                 self.away(None);
-                return true;
+                return Ok(true);
             }
             Event::Disconnected => {
                 self.is_cut = true;
                 self.stats.outages += 1;
                 self.away(Some("the connection was lost".to_owned()));
             }
-            Event::ClientError(error) if self.stats.away.is_some() => self.away(Some(error.to_string())),
-            Event::ServerError(error) => self.away(Some(error.to_string())),
+            Event::ClientError(error) if self.stats.away.is_some() => {
+                if let Some(why) = connect::why_not(&error) {
+                    self.away(Some(why));
+                }
+            }
+            Event::ServerError(error) => {
+                // Without acknowledgements all would come again for ever. What was not acknowledged stays with the broker.
+                if let Some(error) = link.forbidden(&self.task.edge) {
+                    return Err(error);
+                }
+                self.away(Some(error.to_string()));
+            }
             _ => {}
         }
-        false
+        Ok(false)
     }
 
     /// Notes why the broker cannot be used, or that it can.

@@ -4,6 +4,14 @@
 //!
 //! # Invariant
 //! A message that the node handed over leaves its window when the broker has acknowledged it, and then only. Whenever one leaves, the node is woken *after*: so a node that found no room is asked again.
+//!
+//! # A stream that is gone
+//! A new stream may be there after a lost connection, or after the broker refused a pack. Then the oldest is sent alone, and before that it is looked when the stream was made. So what was lost with the old
+//! one is known before anything is in the new one, and all packs in it say so.
+//!
+//! # Two senders
+//! One that begins asks whether another is there, and then ends. Two may still meet: they began at the same time, or the first had lost its connection just then. The broker refuses what follows the pack of
+//! another session; then that session is asked where in the stream it began, and the one that began later ends. So the older is never disturbed. A session that does not answer is gone, or stopped.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -19,10 +27,13 @@ use async_nats::{Event, HeaderMap, StatusCode, Subscriber};
 use futures_util::StreamExt;
 use sched_flow::{FarEnd, InFlight, LinkStats};
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use crate::decide::lost::Losses;
 use crate::decide::send::{Pack, Refused, Sender};
 use crate::drive::connect::{self, Link};
+use crate::drive::presence::{self, End, Heard, Presence};
+use crate::drive::process::Process;
 use crate::edge::Edge;
 use crate::error::NatsError;
 use crate::pack::{self, Head, Item};
@@ -34,9 +45,6 @@ const PACK_BYTES: usize = 64 << 10;
 /// How often it is looked whether the node is gone, with packs in the window and without any.
 const LOOK: Duration = Duration::from_secs(1);
 const IDLE: Duration = Duration::from_secs(3600);
-/// Refusals because of another sender until it is one: a process that was killed may have left some packs on their way.
-const FOREIGN: u32 = 3;
-
 /// What a node hands over.
 pub(crate) enum Work {
     Item(Item),
@@ -99,7 +107,13 @@ struct Sending {
     queued: u64,
     ended: bool,
     stats: LinkStats,
-    foreign: u32,
+    losses: Losses,
+    /// When the stream was made.
+    made: Option<String>,
+    /// Whether it is still that one is not known.
+    is_unsure: bool,
+    /// The place in the stream of the first pack that the broker took; [`u64::MAX`] before.
+    origin: Arc<AtomicU64>,
     begun: Instant,
 }
 
@@ -115,7 +129,10 @@ impl SendTask {
             queued: 0,
             ended: false,
             stats,
-            foreign: 0,
+            losses: Losses::default(),
+            made: None,
+            is_unsure: true,
+            origin: Arc::new(AtomicU64::new(u64::MAX)),
             begun: Instant::now(),
         };
         let outcome = sending.run().await;
@@ -133,17 +150,49 @@ impl SendTask {
 impl Sending {
     async fn run(&mut self) -> Result<(), NatsError> {
         let Some(mut link) = self.connect().await? else { return Ok(()) };
+        let presences = self.begin(&link).await?;
+        let outcome = self.work(&mut link).await;
+        for presence in presences {
+            presence.end().await;
+        }
+        let _ = timeout(LOOK, link.client.flush()).await; // the next sender asks at once
+        outcome
+    }
+
+    /// Answers from now on when a sender is asked for, or this session.
+    async fn begin(&self, link: &Link) -> Result<[Presence; 2], NatsError> {
+        let edge = &self.task.edge;
+        let lost = |why| NatsError::Unreachable { broker: edge.address().broker(), why };
+        let (process, origin, session) = (Process::this(), Arc::clone(&self.origin), self.task.session);
+        let begin = async |subject: String| {
+            let (process, origin) = (process.clone(), Arc::clone(&origin));
+            let answer = move || {
+                let mut answer = process.to_json();
+                answer["origin"] = origin.load(SeqCst).into();
+                answer
+            };
+            Presence::begin(&link.client, subject, answer).await.map_err(lost)
+        };
+        Ok([begin(presence::subject(edge, End::Sender)).await?, begin(presence::session_subject(edge, session)).await?])
+    }
+
+    async fn work(&mut self, link: &mut Link) -> Result<(), NatsError> {
         let inbox = link.client.new_inbox();
-        let mut answers = self.subscribe(&link, format!("{inbox}.*")).await?;
-        let mut reports = self.subscribe(&link, connect::reports(&self.task.edge)).await?;
+        let mut answers = self.subscribe(link, format!("{inbox}.*")).await?;
+        let mut reports = self.subscribe(link, connect::reports(&self.task.edge)).await?;
         let mut incoming = Vec::new();
         loop {
             let now = self.begun.elapsed();
             if self.window.tick(now) {
-                self.away(Some("the broker does not acknowledge".to_owned()));
+                self.is_unsure = true;
+                let why = link.forbidden(&self.task.edge).map(|error| error.to_string());
+                self.away(Some(why.unwrap_or_else(|| "it does not acknowledge".to_owned())));
             }
             while let Some(send) = self.window.next(now) {
-                self.publish(&link, &inbox, send).await;
+                if self.is_unsure && !self.is_sure(link).await {
+                    break;
+                }
+                self.publish(link, &inbox, send).await;
             }
             if self.ended && self.window.is_empty() {
                 return Ok(());
@@ -156,12 +205,12 @@ impl Sending {
             }
             tokio::select! {
                 biased;
-                Some(event) = link.events.recv() => self.connection(event),
+                Some(event) = link.events.recv() => self.connection(link, event)?,
                 Some(answer) = answers.next() => {
-                    self.answer(&link, answer).await?;
+                    self.answer(link, answer).await?;
                     // What came with it needs no further turn.
                     while let Some(Some(answer)) = futures_util::FutureExt::now_or_never(answers.next()) {
-                        self.answer(&link, answer).await?;
+                        self.answer(link, answer).await?;
                     }
                 }
                 taken = self.task.work.recv_many(&mut incoming, PACK_MESSAGES), if !self.ended && self.window.has_room() => {
@@ -182,12 +231,12 @@ impl Sending {
             let made = async {
                 let link = connect::connect(&self.task.edge).await?;
                 connect::stream(&link, &self.task.edge).await?;
+                presence::no_sender(&self.task.edge, &link).await?;
                 Ok(link)
             };
             match made.await {
                 Ok(link) => {
-                    let largest = link.client.max_payload().saturating_sub(pack::HEAD + pack::EACH) as u64;
-                    self.task.shared.largest.store(largest, SeqCst);
+                    self.fits(&link);
                     self.away(None);
                     self.connected(true);
                     return Ok(Some(link));
@@ -239,7 +288,8 @@ impl Sending {
 
     fn push(&mut self, items: &[Item], size: usize, ends: bool) {
         let first = self.queued + 1;
-        let head = Head { session: self.task.session, first, count: items.len() as u32, ends };
+        let lost = self.losses.told();
+        let head = Head { session: self.task.session, first, count: items.len() as u32, ends, lost };
         self.queued += items.len() as u64;
         self.packs.push_back(pack::write(head, items).into());
         self.window.push(Pack { first, messages: items.len() as u64, bytes: size as u64 });
@@ -263,6 +313,25 @@ impl Sending {
         }
     }
 
+    /// Looks whether the stream is the one that has the packs so far. False if it cannot be seen, and nothing is sent now.
+    async fn is_sure(&mut self, link: &Link) -> bool {
+        let stream = match connect::stream_again(link, &self.task.edge).await {
+            Ok(stream) => stream,
+            Err(error) => {
+                self.refused(self.window.attempt(), Refused::Again, &error.to_string());
+                return false;
+            }
+        };
+        let made = stream.cached_info().created.to_string();
+        if self.made.replace(made.clone()).is_some_and(|before| before != made) {
+            self.losses.stream_gone(self.stats.stored);
+            let lost = self.losses.told();
+            self.packs.iter_mut().for_each(|bytes| *bytes = pack::after(bytes, lost).into());
+        }
+        self.is_unsure = false;
+        true
+    }
+
     /// The broker answered for a pack.
     async fn answer(&mut self, link: &Link, answer: async_nats::Message) -> Result<(), NatsError> {
         let about = answer.subject.rsplit_once('.').and_then(|(_, about)| about.split_once('-'));
@@ -271,15 +340,12 @@ impl Sending {
         };
         if answer.status == Some(StatusCode::NO_RESPONDERS) {
             // It is starting, or the stream was removed.
-            if self.refused(attempt, Refused::Again, "JetStream does not answer")
-                && let Err(error) = connect::stream(link, &self.task.edge).await
-            {
-                self.away(Some(error.to_string()));
-            }
+            self.refused(attempt, Refused::Again, "JetStream does not answer");
             return Ok(());
         }
         match serde_json::from_slice::<Response<PublishAck>>(&answer.payload) {
-            Ok(Response::Ok(_)) => {
+            Ok(Response::Ok(ack)) => {
+                self.origin.fetch_min(ack.sequence, SeqCst);
                 self.acked(first);
                 Ok(())
             }
@@ -287,16 +353,15 @@ impl Sending {
                 let text = error.to_string();
                 let by = text.split([' ', ',', ')']).filter_map(pack::session_of).next_back();
                 let is_new = self.refused(attempt, Refused::Again, "");
-                if is_new && by.is_some_and(|session| session != self.task.session) {
-                    self.foreign += 1;
-                    if self.foreign >= FOREIGN {
-                        return Err(NatsError::AnotherSender { address: self.task.edge.address().to_string() });
-                    }
+                match by.filter(|session| is_new && *session != self.task.session) {
+                    Some(other) => self.met(link, other).await,
+                    None => Ok(()),
                 }
-                Ok(())
             }
             // The limits of the stream: the receiver makes room.
-            Ok(Response::Err { error }) if error.error_code() == ErrorCode::STREAM_STORE_FAILED => {
+            Ok(Response::Err { error })
+                if error.error_code() == ErrorCode::STREAM_STORE_FAILED && error.to_string().contains("maximum") =>
+            {
                 let why = format!("the stream is full, and its receiver slow or away ({error})");
                 self.refused(attempt, Refused::Full, &why);
                 Ok(())
@@ -312,15 +377,29 @@ impl Sending {
         }
     }
 
+    /// Another session sends. The one that began later ends.
+    async fn met(&mut self, link: &Link, other: u64) -> Result<(), NatsError> {
+        let edge = &self.task.edge;
+        let heard = presence::ask(link, edge, presence::session_subject(edge, other)).await;
+        if let Ok(Heard::Answer(answer)) = &heard
+            && (answer["origin"].as_u64().unwrap_or(0), other) < (self.origin.load(SeqCst), self.task.session)
+        {
+            let who = Heard::Answer(answer.clone()).said();
+            return Err(NatsError::AnotherSender { address: edge.address().to_string(), who });
+        }
+        Ok(()) // what it left is not ours; or it ends
+    }
+
     /// The receiver says how far it is.
     fn reported(&mut self, text: &[u8]) {
         let mut words = std::str::from_utf8(text).unwrap_or_default().split(' ');
         let session = words.next().and_then(|word| u64::from_str_radix(word, 16).ok());
         let mut number = || words.next().and_then(|word| word.parse().ok());
         if session == Some(self.task.session)
-            && let (Some(received), Some(delivered)) = (number(), number())
+            && let (Some(received), Some(delivered), missing) = (number(), number(), number())
         {
-            self.stats.far = Some(FarEnd { received, delivered });
+            self.losses.reported(delivered, missing);
+            self.stats.far = Some(FarEnd { received, delivered, missing: missing.unwrap_or(0) });
             self.task.in_flight.set_link(self.stats.clone());
         }
     }
@@ -344,15 +423,18 @@ impl Sending {
 
     fn refused(&mut self, attempt: u64, why: Refused, text: &str) -> bool {
         let is_new = self.window.refused(attempt, why, self.begun.elapsed());
+        self.is_unsure |= is_new && why == Refused::Again;
         if is_new && !text.is_empty() {
             self.away(Some(text.to_owned()));
         }
         is_new
     }
 
-    fn connection(&mut self, event: Event) {
+    fn connection(&mut self, link: &Link, event: Event) -> Result<(), NatsError> {
         match event {
             Event::Connected => {
+                self.fits(link);
+                self.is_unsure = true;
                 self.window.connected(self.begun.elapsed());
                 self.connected(true);
                 self.away(None);
@@ -363,10 +445,40 @@ impl Sending {
                 self.stats.outages += 1;
                 self.away(Some("the connection was lost".to_owned()));
             }
-            Event::ClientError(error) if self.stats.away.is_some() => self.away(Some(error.to_string())),
-            Event::ServerError(error) => self.away(Some(error.to_string())),
+            Event::ClientError(error) if self.stats.away.is_some() => {
+                if let Some(why) = connect::why_not(&error) {
+                    self.away(Some(why));
+                }
+            }
+            Event::ServerError(error) => {
+                // What we may not hear will not pass, and nothing was taken yet. What we may not send waits, as for a broker that is away.
+                let why = link.forbidden(&self.task.edge);
+                if let Some(why) = why.filter(|_| error.to_string().contains("Subscription")) {
+                    return Err(why);
+                }
+                self.away(Some(error.to_string()));
+            }
             _ => {}
         }
+        Ok(())
+    }
+
+    /// How much the broker takes at a time: another may, or the same after a restart. What is in the window already is packed anew if it does not fit.
+    fn fits(&mut self, link: &Link) {
+        let most = link.client.max_payload().saturating_sub(pack::HEADERS);
+        self.task.shared.largest.store(most.saturating_sub(pack::HEAD + pack::EACH) as u64, SeqCst);
+        // Room for what is lost meanwhile, in whatever head.
+        if self.packs.iter().all(|bytes| bytes.len() + pack::LOST <= most) {
+            return;
+        }
+        let parts: Vec<_> =
+            self.packs.iter().flat_map(|bytes| pack::split(bytes, most.saturating_sub(pack::LOST))).collect();
+        let pack = |(head, bytes): &(Head, Vec<u8>)| {
+            let messages = u64::from(head.count);
+            Pack { first: head.first, messages, bytes: (bytes.len() - head.size()) as u64 }
+        };
+        self.window.replace(parts.iter().map(pack), self.begun.elapsed());
+        self.packs = parts.into_iter().map(|(_, bytes)| bytes.into()).collect();
     }
 
     /// Without a connection the node takes nothing: so the edge before it fills, and its policy decides.

@@ -139,58 +139,6 @@ fn a_slow_receiver_holds_up_the_sender() {
 }
 
 #[test]
-fn the_newer_of_two_receivers_gets_the_edge_and_the_other_says_so() {
-    let Some(broker) = Broker::start() else { return };
-    let (first, _got) = receiver(edge(&broker, "numbers"), Duration::ZERO);
-    let handle = first.handle();
-    let receiving = thread::spawn(move || first.run());
-    let opened = || handle.stats().node("receive").unwrap().link.is_some() && broker_has_consumer(&broker);
-    until(LIMIT, "the first receives", opened);
-    let (second, got) = receiver(edge(&broker, "numbers"), Duration::ZERO);
-    let second = thread::spawn(move || second.run().unwrap());
-    let ended = receiving.join().unwrap().unwrap();
-    let failure = ended.stats.node("receive").unwrap().failure.clone().unwrap();
-    assert!(failure.contains("another process receives from"), "{failure}");
-    sender(edge(&broker, "numbers"), 0..100).run().unwrap();
-    second.join().unwrap();
-    assert_eq!(*got.lock().unwrap(), (0..100).collect::<Vec<_>>());
-}
-
-/// Whether the stream of `numbers` has a consumer: its folder is there.
-fn broker_has_consumer(broker: &Broker) -> bool {
-    let path = "store/jetstream/$G/streams/BURSAR_numbers/obs/bursar";
-    broker.folder().join(path).exists()
-}
-
-#[test]
-fn a_second_sender_is_told_from_a_restart() {
-    let Some(broker) = Broker::start() else { return };
-    let endless = |first: u64| {
-        let mut graph = Graph::new("sender");
-        let mut next = first;
-        let ticks = sched_flow::source(move || {
-            next += 1;
-            Some(next)
-        });
-        let numbers = graph.add("numbers", ticks.tick(Duration::from_millis(1)));
-        let send = graph.add("send", sends(edge(&broker, "numbers")));
-        graph.connect(&numbers, &send);
-        Flow::new(graph).unwrap()
-    };
-    let flows = [endless(0), endless(1_000_000)];
-    let handles = flows.each_ref().map(Flow::handle);
-    let running = flows.map(|flow| thread::spawn(move || flow.run().unwrap()));
-    let failure = |handle: &sched_flow::Handle| handle.stats().node("send").unwrap().failure.clone();
-    until(LIMIT, "one of the two gives up", || handles.iter().any(|handle| failure(handle).is_some()));
-    let said = handles.iter().find_map(failure).unwrap();
-    assert!(said.contains("another process sends to nats://127.0.0.1:"), "{said}");
-    handles.iter().for_each(sched_flow::Handle::stop_now);
-    for flow in running {
-        flow.join().unwrap();
-    }
-}
-
-#[test]
 fn a_window_larger_than_the_credit_fills() {
     let Some(broker) = Broker::start() else { return };
     let small = || edge(&broker, "numbers").window(16, 1 << 20);

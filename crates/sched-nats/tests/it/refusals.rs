@@ -1,6 +1,7 @@
 //! What a broker refuses, each in one line.
 
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use sched_nats::{Edge, Login, NatsError};
 use test_support::Broker;
@@ -15,6 +16,16 @@ fn a_broker_that_is_not_there_is_named() {
     let error = edge.check().unwrap_err();
     assert!(matches!(error, NatsError::Unreachable { .. }), "{error:?}");
     assert!(error.to_string().starts_with("no broker answers at nats://127.0.0.1:1: Connection refused"), "{error}");
+}
+
+#[test]
+fn a_broker_that_is_there_is_reached_without_a_pause() {
+    let Some(broker) = Broker::start() else { return };
+    edge(&broker).check().unwrap(); // makes the stream
+    let began = Instant::now();
+    (0..20).for_each(|_| edge(&broker).check().unwrap());
+    // A pause before each of them would be 50 ms or more.
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
 }
 
 #[test]
@@ -79,6 +90,8 @@ fn an_encrypted_connection_needs_a_certificate_that_we_trust() {
     edge.clone().login(Login::default().roots(&certificate)).check().unwrap();
     let error = edge.check().unwrap_err();
     assert!(matches!(error, NatsError::Tls { .. }), "{error:?}");
+    let error = edge.login(Login::default().roots(folder.join("none.pem"))).check().unwrap_err();
+    assert!(error.to_string().contains("none.pem cannot be read") && error.to_string().contains("NATS_CA"), "{error}");
     let _ = std::fs::remove_dir_all(&folder);
 }
 
@@ -91,4 +104,13 @@ fn a_file_of_credentials_that_is_none_is_named_and_not_shown() {
     assert!(matches!(error, NatsError::BadLogin { .. }), "{error:?}");
     let text = error.to_string();
     assert!(text.contains("robot.creds") && !text.contains("hunter2"), "{text}");
+}
+
+#[test]
+fn a_broker_without_tls_is_said_to_have_none() {
+    let Some(broker) = Broker::start() else { return };
+    let edge = Edge::new(broker.address("numbers").replace("nats://", "tls://").parse().unwrap());
+    let error = edge.check().unwrap_err();
+    assert!(matches!(error, NatsError::NotTls { .. }), "{error:?}");
+    assert!(error.to_string().contains("write `nats://`"), "{error}");
 }

@@ -13,15 +13,16 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use sched_jobs::{AttemptId, Cause, Outcome};
+use sched_jobs::{AttemptId, Outcome, Reporter};
 
 use super::cluster::CallError;
-use super::table::{Attempt, Call};
+use super::table::{Attempt, Call, Change};
 use super::{News, Shared};
-use crate::decide::{Seen, Step, Verdict, after_answer, after_fate};
+use crate::batch::{key_of, serial_of};
+use crate::decide::{Gone, Seen, Step, Verdict, after_answer, after_fate, is_ghost};
+use crate::id::SlurmId;
 use crate::key::Key;
-use crate::request::{self, Submission};
-use crate::rows::Row;
+use crate::rows::{Fate, Row};
 use crate::state::{Event, State};
 
 /// The first and the longest pause after a call that was not answered.
@@ -35,6 +36,7 @@ enum Next {
     Poll,
     Kill,
     CancelAll,
+    Change(Change),
 }
 
 impl Shared {
@@ -49,9 +51,9 @@ impl Shared {
                 Next::Poll => self.poll(),
                 Next::Kill => self.kill_overdue(),
                 Next::CancelAll => self.cancel_all(),
+                Next::Change(change) => self.change(change),
                 Next::Call(Call::Submit(attempt_id)) => self.submit(attempt_id),
                 Next::Call(Call::Cancel(attempt_id)) => self.cancel(attempt_id),
-                Next::Call(Call::Freeze(attempt_id)) => self.freeze(attempt_id),
             }
         }
     }
@@ -75,8 +77,14 @@ impl Shared {
                 if table.next_kill().is_some_and(|at| at <= now) {
                     return Next::Kill;
                 }
+                if let Some(change) = table.next_change(&Change::FIRST) {
+                    return Next::Change(change);
+                }
                 if !table.attempts.is_empty() && table.next_poll <= now {
                     return Next::Poll;
+                }
+                if let Some(change) = table.next_change(&Change::THEN) {
+                    return Next::Change(change);
                 }
                 if let Some(call) = table.calls.pop_front() {
                     return Next::Call(call);
@@ -88,6 +96,9 @@ impl Shared {
                 if !table.attempts.is_empty() {
                     until = Some(until.map_or(table.next_poll, |at| at.min(table.next_poll)));
                 }
+                if table.pauses_from > now {
+                    until = Some(until.map_or(table.pauses_from, |at| at.min(table.pauses_from)));
+                }
             }
             let pause = until.map_or(Duration::from_secs(3600), |until| until.saturating_duration_since(now));
             table = self.work.wait_timeout(table, pause).unwrap_or_else(std::sync::PoisonError::into_inner).0;
@@ -95,7 +106,7 @@ impl Shared {
     }
 
     /// Notes whether Slurm answers. `false`: it did not.
-    fn answered<T>(&self, result: &Result<T, CallError>) -> bool {
+    pub(super) fn answered<T>(&self, result: &Result<T, CallError>) -> bool {
         let mut table = self.table();
         let trouble = match result {
             Err(CallError::Unanswered(why)) => Some(format!("Slurm does not answer: {why}")),
@@ -113,61 +124,9 @@ impl Shared {
         true
     }
 
-    fn submit(&self, attempt_id: AttemptId) {
-        let submission = {
-            let table = self.table();
-            let refused = table.refused.clone();
-            let Some(attempt) = table.attempts.get(&attempt_id).filter(|attempt| attempt.state == State::Wanted) else {
-                return;
-            };
-            if attempt.kill_at.is_some() {
-                return; // the call to cancel it is in the queue
-            }
-            if let Some(why) = refused {
-                drop(table);
-                self.give_up(attempt_id, Outcome::failed(why));
-                return;
-            }
-            self.submission(attempt)
-        };
-        let result = self.cluster.submit(&submission);
-        self.answered(&result);
-        let mut table = self.table();
-        if matches!(result, Err(CallError::Full(_))) {
-            table.calls.push_back(Call::Submit(attempt_id)); // when others have ended there is room
-            return;
-        }
-        let Some(attempt) = table.attempts.get_mut(&attempt_id) else { return };
-        attempt.was_called = true;
-        attempt.misses = 0;
-        match result {
-            Ok(id) => {
-                attempt.apply(Event::Accepted);
-                attempt.id = Some(id);
-                if attempt.is_frozen {
-                    table.calls.push_back(Call::Freeze(attempt_id));
-                }
-            }
-            Err(CallError::Unanswered(_)) => {} // the next answer about the queue lists it, or it is submitted again
-            Err(CallError::Refused(why) | CallError::Full(why)) => {
-                drop(table);
-                let why = format!("Slurm refuses it: {why}");
-                self.give_up(attempt_id, Outcome::Failed(Cause::Permanent(why)));
-            }
-        }
-    }
-
-    fn submission(&self, attempt: &Attempt) -> Submission {
-        let (key, folder, command) = (attempt.key, self.folder.path(), &attempt.job.command);
-        let log = (self.log)(attempt.attempt_id);
-        let request = &attempt.job.request;
-        let options = request::options(&self.site, request, key, &self.run, folder, &log, command.grace);
-        Submission { key, options, script: self.folder.script(key) }
-    }
-
-    /// Takes the permit of an attempt; if it can be taken, the attempt ends like this. Else its script has begun, and says itself how it ends. Returns the id of what
+    /// Takes the permit of an attempt; if it can be taken, the attempt ends like this. Else its script has begun, and says itself how it ends. Returns what
     /// may be left in the queue.
-    fn give_up(&self, attempt_id: AttemptId, outcome: Outcome) -> Option<u64> {
+    pub(super) fn give_up(&self, attempt_id: AttemptId, outcome: Outcome) -> Option<(SlurmId, Key)> {
         let key = self.table().attempts.get(&attempt_id)?.key;
         let is_ours = self.folder.revoke(key);
         let mut table = self.table();
@@ -178,7 +137,7 @@ impl Shared {
                 let attempt = table.remove(attempt_id)?;
                 drop(table);
                 attempt.report.ended(outcome);
-                attempt.id
+                attempt.id.map(|id| (id, key))
             }
             Ok(false) => {
                 attempt.apply(Event::Started);
@@ -200,7 +159,7 @@ impl Shared {
         };
         let left = if has_begun { None } else { self.give_up(attempt_id, Outcome::Stopped) };
         let mut table = self.table();
-        let running = table.attempts.get(&attempt_id).and_then(|attempt| attempt.id);
+        let running = table.attempts.get(&attempt_id).and_then(|attempt| Some((attempt.id?, attempt.key)));
         table.to_cancel.extend(left.or(running));
     }
 
@@ -216,16 +175,16 @@ impl Shared {
         }
     }
 
-    /// Cancels those of these ids that are jobs of this run now: after a crash slurmctld gives an id that it has forgotten to another job.
-    fn cancel_ours(&self, ids: &[u64], now: bool) -> Result<(), CallError> {
+    /// Cancels those of these ids that are jobs of these attempts now: after a crash slurmctld gives an id that it has forgotten to another job, also of this run.
+    fn cancel_ours(&self, ids: &[(SlurmId, Key)], now: bool) -> Result<(), CallError> {
         let rows = self.cluster.queue()?;
         let mut ours = Vec::new();
-        for id in ids {
+        for (id, key) in ids {
             let comment = match rows.iter().find(|row| row.id == *id) {
                 Some(row) => Some(row.comment.clone()),
                 None => self.cluster.fate(*id)?.map(|fate| fate.comment), // its script may still end
             };
-            if comment.is_some_and(|comment| Key::of_comment(&comment, self.folder.path()).is_some()) {
+            if comment.is_some_and(|comment| key_of(&comment, *id, self.folder.path()) == Some(*key)) {
                 ours.push(*id);
             }
         }
@@ -234,14 +193,14 @@ impl Shared {
 
     fn kill_overdue(&self) {
         let now = Instant::now();
-        let ids: Vec<u64> = {
+        let ids: Vec<(SlurmId, Key)> = {
             let mut table = self.table();
             let overdue =
                 |attempt: &&mut Attempt| attempt.state == State::Began && attempt.kill_at.is_some_and(|at| at <= now);
             let attempts = table.attempts.values_mut().filter(overdue);
             let ids = attempts.filter_map(|attempt| {
                 attempt.kill_at = Some(now + BACK_OFF_MAX); // once more, if that was lost
-                attempt.id
+                Some((attempt.id?, attempt.key))
             });
             let ids = ids.collect();
             table.poll_soon();
@@ -253,27 +212,72 @@ impl Shared {
         }
     }
 
-    fn freeze(&self, attempt_id: AttemptId) {
-        let (id, frozen, has_begun) = match self.table().attempts.get(&attempt_id) {
-            Some(attempt) => (attempt.id, attempt.is_frozen, attempt.state == State::Began),
-            None => return,
+    /// Makes this change to all attempts that need it, by one call.
+    fn change(&self, change: Change) {
+        let wanted: Vec<(AttemptId, SlurmId, Key)> = {
+            let table = self.table();
+            let wanted = table.attempts.values().filter(|attempt| attempt.change() == Some(change));
+            wanted.filter_map(|attempt| Some((attempt.attempt_id, attempt.id?, attempt.key))).collect()
         };
-        let Some(id) = id else { return }; // it is frozen when it is submitted
-        let mut result = self.cluster.freeze(id, frozen, has_begun);
-        if matches!(result, Err(CallError::Refused(_))) {
-            result = self.cluster.freeze(id, frozen, !has_begun); // it may just have begun
+        let ids: Vec<SlurmId> = wanted.iter().map(|(_, id, _)| *id).collect();
+        let keys = wanted.iter().map(|(.., key)| *key);
+        if matches!(change, Change::Hold | Change::Stop) {
+            // Before the call: a resumed run thaws them, also if this process is killed now.
+            keys.clone().for_each(|key| self.folder.mark_frozen(key));
         }
+        let result = match change {
+            Change::Hold => self.cluster.hold(&ids, true),
+            Change::Release => self.cluster.hold(&ids, false),
+            Change::Stop => self.cluster.freeze(&ids, true),
+            Change::Continue => self.cluster.freeze(&ids, false),
+        };
         if !self.answered(&result) {
-            self.push(Call::Freeze(attempt_id));
-        } else if let Err(error) = result {
-            let verb = if frozen { "paused" } else { "resumed" };
-            (self.listen)(attempt_id, News::Warning(&format!("could not be {verb} in Slurm: {error}")));
+            return; // they still need it
+        }
+        let paused = {
+            let mut table = self.table();
+            for (attempt_id, id, _) in &wanted {
+                // It may have been submitted again.
+                if let Some(attempt) = table.attempts.get_mut(attempt_id).filter(|one| one.id == Some(*id)) {
+                    attempt.changed(change);
+                }
+            }
+            // The queue is read at once: what people are told comes from there. After a hold it says what has begun meanwhile, and only then the others are paused.
+            table.poll_soon();
+            table.next_poll = Instant::now();
+            if change == Change::Hold { Vec::new() } else { table.take_paused() }
+        };
+        if matches!(change, Change::Release | Change::Continue) {
+            keys.for_each(|key| self.folder.unmark_frozen(key));
+        }
+        if let Err(error) = result {
+            self.warn_of_unchanged(change, &wanted, &error);
+        }
+        paused.iter().for_each(Reporter::paused);
+    }
+
+    /// This was refused for some of these: says so of those that it was not done to, as the queue says. Others may only have begun or ended.
+    fn warn_of_unchanged(&self, change: Change, wanted: &[(AttemptId, SlurmId, Key)], error: &CallError) {
+        let Ok(rows) = self.cluster.queue() else { return };
+        let is_unchanged = |row: &Row| match change {
+            Change::Hold => row.is_pending() && !row.is_held(),
+            Change::Release => row.is_held(),
+            Change::Stop => !row.is_pending() && !row.is_frozen(),
+            Change::Continue => row.is_frozen(),
+        };
+        let verb = if matches!(change, Change::Hold | Change::Stop) { "paused" } else { "resumed" };
+        for (attempt_id, id, _) in wanted {
+            if rows.iter().any(|row| row.id == *id && is_unchanged(row)) {
+                (self.listen)(*attempt_id, News::Warning(&format!("could not be {verb} in Slurm: {error}")));
+            }
         }
     }
 
     /// Asks about the queue, and does what follows for each attempt.
     fn poll(&self) {
+        let began = Instant::now();
         let result = self.cluster.queue();
+        let took = began.elapsed();
         if !self.answered(&result) {
             return;
         }
@@ -281,30 +285,44 @@ impl Shared {
             self.table().trouble = Some(error.to_string());
             Vec::new()
         });
-        let mut by_key: HashMap<Key, &Row> = HashMap::new();
+        let mut by_key: HashMap<Key, Vec<&Row>> = HashMap::new();
         for row in &rows {
-            if let Some(key) = Key::of_comment(&row.comment, self.folder.path()) {
-                // Of several submissions of an attempt the one that runs counts.
-                let known = by_key.entry(key).or_insert(row);
-                if known.is_pending() && !row.is_pending() {
-                    *known = row;
-                }
+            if let Some(key) = key_of(&row.comment, row.id, self.folder.path()) {
+                by_key.entry(key).or_default().push(row);
             }
         }
+        // Of several submissions of an attempt the last counts, else one that runs.
+        let row_of = |key: Key, id: Option<SlurmId>| {
+            let rows = by_key.get(&key)?;
+            let is_last = rows.iter().find(|row| Some(row.id) == id);
+            is_last.or_else(|| rows.iter().find(|row| !row.is_pending())).or(rows.first()).copied()
+        };
         let mut missing = Vec::new();
         let mut table = self.table();
         // Left from submissions whose answers were lost: without a permit they do nothing, but they would wait for their turn.
-        let is_useless = |(key, row): &(&Key, &&Row)| {
-            row.is_pending() && !table.by_key.contains_key(key) && !self.folder.has_permit(**key)
-        };
-        let useless: Vec<u64> = by_key.iter().filter(is_useless).map(|(_, row)| row.id).collect();
+        let is_useless = |key: &Key| !table.by_key.contains_key(key) && !self.folder.has_permit(*key);
+        let useless = by_key
+            .iter()
+            .filter(|(key, _)| is_useless(key))
+            .flat_map(|(key, rows)| rows.iter().filter(|row| row.is_pending()).map(|row| (row.id, *key)));
+        let useless: Vec<(SlurmId, Key)> = useless.collect();
         // Those whose permit could not be taken because the folder could not be written to.
         let is_left = |one: &&Attempt| one.kill_at.is_some() && matches!(one.state, State::Wanted | State::Submitted);
         let left: Vec<_> = table.attempts.values().filter(is_left).map(|one| Call::Cancel(one.attempt_id)).collect();
         table.calls.extend(left);
-        let mut is_in_doubt = false;
+        let (mut is_in_doubt, mut ghosts) = (false, Vec::new());
         for attempt in table.attempts.values_mut().filter(|attempt| attempt.was_called) {
-            let seen = by_key.get(&attempt.key).map_or(Seen::Absent, |row| Seen::Row(row));
+            let seen = row_of(attempt.key, attempt.id).map_or(Seen::Absent, Seen::Row);
+            let runs = |row: &Row| matches!(row.state.as_str(), "RUNNING" | "COMPLETING");
+            let has_not_begun = attempt.state == State::Submitted && !attempt.is_frozen;
+            attempt.launched = match seen {
+                Seen::Row(row) if has_not_begun && runs(row) => attempt.launched.or_else(|| Some(Instant::now())),
+                _ => None,
+            };
+            is_in_doubt |= attempt.launched.is_some();
+            if attempt.launched.is_some_and(|since| is_ghost(since.elapsed(), attempt.launches)) {
+                ghosts.push((attempt.attempt_id, attempt.launches));
+            }
             match seen {
                 Seen::Row(row) => (attempt.misses, attempt.row) = (0, Some(row.clone())),
                 Seen::Absent => (attempt.misses, attempt.row) = (attempt.misses + 1, None),
@@ -313,7 +331,8 @@ impl Shared {
             match after_answer(attempt.state, attempt.id, seen, attempt.misses) {
                 Step::Wait => {}
                 Step::Adopt(id) => {
-                    attempt.id = Some(id);
+                    (attempt.id, attempt.serial) =
+                        (Some(id), attempt.row.as_ref().and_then(|row| serial_of(&row.comment)));
                     attempt.apply(Event::Accepted);
                 }
                 Step::AskFate => {
@@ -322,15 +341,20 @@ impl Shared {
             }
         }
         table.to_cancel.extend(useless);
-        table.polled(is_in_doubt);
+        table.polled(is_in_doubt, took);
+        let paused = table.take_paused();
         drop(table);
+        paused.iter().for_each(Reporter::paused);
+        for (attempt_id, launches) in ghosts {
+            self.submit_again(attempt_id, State::Submitted, launches + 1);
+        }
         for (attempt_id, key, id, state, misses) in missing {
             self.missing(attempt_id, key, id, state, misses);
         }
     }
 
     /// An attempt is not in the queue any more, and there is no mark of its end.
-    fn missing(&self, attempt_id: AttemptId, key: Key, id: Option<u64>, state: State, misses: u32) {
+    fn missing(&self, attempt_id: AttemptId, key: Key, id: Option<SlurmId>, state: State, misses: u32) {
         if self.folder.end(key, true).is_some() {
             return; // the watcher reads it
         }
@@ -343,20 +367,17 @@ impl Shared {
                 result.unwrap_or_default()
             }
         };
-        let is_ours = fate.as_ref().is_some_and(|fate| Key::of_comment(&fate.comment, self.folder.path()) == Some(key));
-        let was_cancelled = self.table().attempts.get(&attempt_id).is_some_and(|attempt| attempt.kill_at.is_some());
-        match after_fate(state, fate.as_ref(), is_ours, misses) {
+        let key_of = |fate: &Fate| key_of(&fate.comment, id?, self.folder.path());
+        let (was_cancelled, launches, serial) = match self.table().attempts.get(&attempt_id) {
+            Some(attempt) => (attempt.kill_at.is_some(), attempt.launches, attempt.serial),
+            None => return,
+        };
+        // Another array may have got the id, with the same first task.
+        let is_ours = fate.as_ref().is_some_and(|fate| key_of(fate) == Some(key) && serial_of(&fate.comment) == serial);
+        match after_fate(state, Gone { fate: fate.as_ref(), is_ours, misses, launches }) {
             Verdict::Wait => {}
-            Verdict::Submit => {
-                let mut table = self.table();
-                let Some(attempt) = table.attempts.get_mut(&attempt_id) else { return };
-                if attempt.state != state {
-                    return;
-                }
-                attempt.apply(Event::Forgotten);
-                (attempt.id, attempt.was_called, attempt.misses) = (None, false, 0);
-                table.calls.push_back(Call::Submit(attempt_id));
-            }
+            Verdict::Submit => self.submit_again(attempt_id, state, launches),
+            Verdict::SubmitOnceMore => self.submit_again(attempt_id, state, launches + 1),
             Verdict::Fail(why) => {
                 self.give_up(attempt_id, Outcome::failed(why));
             }
@@ -377,5 +398,24 @@ impl Shared {
                 attempt.report.ended(outcome);
             }
         }
+    }
+
+    /// An attempt in this state did not begin, and Slurm does not have it.
+    fn submit_again(&self, attempt_id: AttemptId, state: State, launches: u32) {
+        let mut table = self.table();
+        let Some(attempt) = table.attempts.get_mut(&attempt_id) else { return };
+        if attempt.state != state {
+            return;
+        }
+        if !self.folder.has_permit(attempt.key) {
+            attempt.apply(Event::Started); // its mark of the start is not seen yet
+            return;
+        }
+        attempt.apply(Event::Forgotten);
+        (attempt.id, attempt.was_called, attempt.misses) = (None, false, 0);
+        (attempt.launched, attempt.launches) = (None, launches);
+        (attempt.is_held, attempt.is_stopped, attempt.was_frozen, attempt.row) = (false, false, false, None);
+        self.folder.unmark_frozen(attempt.key);
+        table.calls.push_back(Call::Submit(attempt_id));
     }
 }

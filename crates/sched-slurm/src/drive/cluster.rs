@@ -5,9 +5,14 @@
 //! A small trait, so that commands, a REST service and tests are alike to the rest of the driver.
 
 use core::fmt;
+use core::time::Duration;
 
-use crate::request::Submission;
+use crate::id::SlurmId;
+use crate::request::{Submission, Terms};
 use crate::rows::{Fate, Row};
+
+/// The time limit of a call. `sbatch` tries again for two minutes while the queue is full.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,17 +44,18 @@ pub struct Partition {
 
 /// A cluster. Calls may block for seconds; they come from one thread.
 pub trait Cluster: Send + Sync {
-    /// Submits a job. Returns its id.
+    /// Submits a job, or a job array. Returns its id.
     ///
     /// # Errors
     /// See [`CallError`].
     fn submit(&self, submission: &Submission) -> Result<u64, CallError>;
 
-    /// Whether a job with these options could ever run; nothing is submitted.
+    /// Whether a job could ever run on these terms; nothing is submitted. A cluster that cannot say so without a submission says nothing against it. The result is what a person should
+    /// know of it.
     ///
     /// # Errors
     /// [`CallError::Refused`] if it could not.
-    fn try_out(&self, options: &[String]) -> Result<(), CallError>;
+    fn try_out(&self, terms: &Terms) -> Result<Option<String>, CallError>;
 
     /// All jobs of this user in the queue.
     ///
@@ -57,23 +63,41 @@ pub trait Cluster: Send + Sync {
     /// See [`CallError`].
     fn queue(&self) -> Result<Vec<Row>, CallError>;
 
-    /// What became of a job; `None` if Slurm does not know the id.
+    /// What became of a job; `None` if Slurm does not know the id. Slurm keeps nothing of a task that was cancelled while it waited: it is one that an array with this id
+    /// does not have any more.
     ///
     /// # Errors
     /// See [`CallError`].
-    fn fate(&self, id: u64) -> Result<Option<Fate>, CallError>;
+    fn fate(&self, id: SlurmId) -> Result<Option<Fate>, CallError>;
 
     /// Asks these jobs to end; with `now` they are killed.
     ///
     /// # Errors
     /// See [`CallError`].
-    fn cancel(&self, ids: &[u64], now: bool) -> Result<(), CallError>;
+    fn cancel(&self, ids: &[SlurmId], now: bool) -> Result<(), CallError>;
 
-    /// Keeps a job that waits from starting, and freezes one that runs; or the opposite.
+    /// Keeps these jobs from starting, or the opposite. One that has just begun may be held, too, and runs on.
+    ///
+    /// # Errors
+    /// See [`CallError`]. If it is refused for one of them, it was done to the others.
+    fn hold(&self, ids: &[SlurmId], held: bool) -> Result<(), CallError>;
+
+    /// Freezes these jobs, which run, or the opposite.
+    ///
+    /// # Errors
+    /// See [`CallError`]. If it is refused for one of them, it was done to the others.
+    fn freeze(&self, ids: &[SlurmId], frozen: bool) -> Result<(), CallError>;
+
+    /// One more than the greatest number that a task of an array may have: `MaxArraySize`, or a number that is likely not above it.
     ///
     /// # Errors
     /// See [`CallError`].
-    fn freeze(&self, id: u64, frozen: bool, has_begun: bool) -> Result<(), CallError>;
+    fn array_size_max(&self) -> Result<u32, CallError>;
+
+    /// The most characters of the list of tasks of an array: of a longer one this cluster does not say which of them still wait.
+    fn task_list_max(&self) -> usize {
+        usize::MAX
+    }
 
     /// All partitions.
     ///

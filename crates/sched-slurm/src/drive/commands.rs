@@ -13,39 +13,32 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::cluster::{CallError, Cluster, Partition};
-use crate::request::Submission;
+use super::cluster::{CallError, Cluster, Partition, TIMEOUT};
+use super::failures::{error_of, is_full};
+use crate::error::SlurmError;
+use crate::id::SlurmId;
+use crate::nodes::{self, Node};
+use crate::request::{Submission, Terms};
 use crate::rows::{COLUMNS, Fate, Row};
-
-/// The time limit of a call. `sbatch` tries again for two minutes while the queue is full.
-const TIMEOUT: Duration = Duration::from_secs(20);
-
-/// Texts of answers that mean: not now, or not known.
-const UNANSWERED: [&str; 8] = [
-    "Unable to contact",
-    "Socket timed out",
-    "Zero Bytes were transmitted",
-    "Connection refused",
-    "connect failure",
-    "Communication connection failure",
-    "backup controller",
-    "Slurm controller",
-];
-
-/// Texts of answers that mean: there is no room in the queue.
-const FULL: [&str; 5] = [
-    "temporarily un", // unable, unavailable
-    "sleeping and retrying",
-    "submit limit",
-    "SubmitJobLimit",
-    "MaxSubmit",
-];
+use crate::sbatch;
 
 /// The commands of Slurm in `PATH`.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Commands;
+#[derive(Debug, Clone, Default)]
+pub struct Commands {
+    /// Further options of `sbatch`.
+    options: Vec<String>,
+}
 
 impl Commands {
+    /// The commands, and further options of `sbatch` as they are written on its command line.
+    ///
+    /// # Errors
+    /// If this program sets one of them itself, or nothing would be submitted with it.
+    pub fn new(options: Vec<String>) -> Result<Self, SlurmError> {
+        sbatch::check(&options)?;
+        Ok(Self { options })
+    }
+
     /// The first command of Slurm that is not in `PATH`.
     pub fn missing() -> Option<&'static str> {
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -54,8 +47,67 @@ impl Commands {
     }
 }
 
+/// So many jobs one command is told of: a word of a command line has its limit.
+const LISTED_MAX: usize = 1_000;
+
+/// Makes a call for these jobs, whose argument is a list of them. What is refused for some is done to the others.
+fn each_list(
+    ids: &[SlurmId],
+    most: usize,
+    mut each: impl FnMut(&str) -> Result<String, CallError>,
+) -> Result<(), CallError> {
+    let mut refused = None;
+    for some in ids.chunks(most) {
+        let list: Vec<String> = some.iter().map(SlurmId::to_string).collect();
+        match each(&list.join(",")) {
+            Ok(_) => {}
+            Err(CallError::Refused(why)) => refused = Some(CallError::Refused(why)),
+            Err(error) => return Err(error),
+        }
+    }
+    refused.map_or(Ok(()), Err)
+}
+
+/// `scancel` delivers a signal and then tries again for a minute, because the job is `in transitional state`. So it gets this long.
+const SIGNAL_TIMEOUT: Duration = Duration::from_secs(2);
+/// `scancel` has threads for so many jobs at a time, so others would wait behind those that it tries again; and how many of it run at a time.
+const SIGNALLED_MAX: usize = 10;
+const SIGNALLERS_MAX: usize = 16;
+
+/// Sends a signal to the processes of these jobs.
+fn signal(ids: &[SlurmId], signal: &str) -> Result<(), CallError> {
+    let send = |some: &[SlurmId]| {
+        let mut args = words(["--quiet", "--full", signal]);
+        args.extend(some.iter().map(SlurmId::to_string));
+        match call_within(SIGNAL_TIMEOUT, "scancel", &args) {
+            Err(CallError::Unanswered(why)) if why.contains("did not return") => Ok(()),
+            result => result.map(drop),
+        }
+    };
+    let mut refused = None;
+    for round in ids.chunks(SIGNALLED_MAX * SIGNALLERS_MAX) {
+        let results: Vec<Result<(), CallError>> = thread::scope(|scope| {
+            let senders: Vec<_> = round.chunks(SIGNALLED_MAX).map(|some| scope.spawn(move || send(some))).collect();
+            let lost = |_| Err(CallError::Unanswered("scancel could not be waited for".to_owned()));
+            senders.into_iter().map(|sender| sender.join().unwrap_or_else(lost)).collect()
+        });
+        for result in results {
+            match result {
+                Ok(()) => {}
+                Err(CallError::Refused(why)) => refused = Some(CallError::Refused(why)),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    refused.map_or(Ok(()), Err)
+}
+
 /// Runs a command; gives what it printed.
 fn call(program: &str, args: &[String]) -> Result<String, CallError> {
+    call_within(TIMEOUT, program, args)
+}
+
+fn call_within(timeout: Duration, program: &str, args: &[String]) -> Result<String, CallError> {
     let mut command = Command::new(program);
     command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     // Where this program runs inside a job of Slurm, that job's limits are not those of ours.
@@ -68,17 +120,17 @@ fn call(program: &str, args: &[String]) -> Result<String, CallError> {
     let unanswered = |why: String| CallError::Unanswered(why);
     let mut child = command.spawn().map_err(|error| unanswered(format!("cannot start {program}: {error}")))?;
     let (out, err) = (reader(child.stdout.take()), reader(child.stderr.take()));
-    let status = wait(&mut child);
+    let status = wait(&mut child, timeout);
     let text = |reader: thread::JoinHandle<String>| reader.join().unwrap_or_default();
     let (out, err) = (text(out), text(err));
-    let why = || last_line(&err, program);
+    let why = || sbatch::last_words(&err, program);
     match status {
         Some(true) => Ok(out),
         // Also if it was killed while it waited for room.
-        _ if FULL.iter().any(|known| err.contains(known)) => Err(CallError::Full(why())),
-        None => Err(unanswered(format!("{program} did not return within {} s: {}", TIMEOUT.as_secs(), why()))),
-        Some(false) if UNANSWERED.iter().any(|known| err.contains(known)) => Err(unanswered(why())),
-        Some(false) => Err(CallError::Refused(why())),
+        None if !is_full(&err) => {
+            Err(unanswered(format!("{program} did not return within {} s: {}", timeout.as_secs(), why())))
+        }
+        _ => Err(error_of(&err, why())),
     }
 }
 
@@ -93,13 +145,13 @@ fn reader(stream: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Stri
 }
 
 /// Whether it succeeded; `None` if it took too long.
-fn wait(child: &mut Child) -> Option<bool> {
+fn wait(child: &mut Child, timeout: Duration) -> Option<bool> {
     let began = Instant::now();
     let mut pause = Duration::from_millis(1);
     loop {
         match child.try_wait() {
             Ok(Some(status)) => return Some(status.success()),
-            Ok(None) if began.elapsed() < TIMEOUT => thread::sleep(pause),
+            Ok(None) if began.elapsed() < timeout => thread::sleep(pause),
             _ => {
                 let _ = child.kill(); // it may just have ended
                 let _ = child.wait();
@@ -110,71 +162,94 @@ fn wait(child: &mut Child) -> Option<bool> {
     }
 }
 
-/// The last thing it says, without its name.
-fn last_line(text: &str, program: &str) -> String {
-    let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or("it says nothing");
-    let line = line.strip_prefix(&format!("{program}: ")).unwrap_or(line);
-    line.strip_prefix("error: ").unwrap_or(line).to_owned()
-}
-
 fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
     words.map(str::to_owned).to_vec()
 }
 
 impl Cluster for Commands {
     fn submit(&self, submission: &Submission) -> Result<u64, CallError> {
-        let mut args = submission.options.clone();
+        let mut args = sbatch::options(&submission.description);
+        args.extend(self.options.iter().cloned());
         args.push(submission.script.display().to_string());
+        args.extend(submission.batch.arguments());
         let said = call("sbatch", &args)?;
         // `ID`, or `ID;CLUSTER`.
         let id = said.trim().split(';').next().and_then(|id| id.parse().ok());
-        id.ok_or_else(|| CallError::Unanswered(format!("sbatch says `{}` instead of an id", said.trim())))
+        // If it was submitted after all, its script finds no permit.
+        id.ok_or_else(|| {
+            let said = said.trim();
+            CallError::Refused(format!("sbatch prints `{said}` instead of the id of a job; see `options` in [slurm], and SBATCH_ variables of the environment"))
+        })
     }
 
-    fn try_out(&self, options: &[String]) -> Result<(), CallError> {
+    fn try_out(&self, terms: &Terms) -> Result<Option<String>, CallError> {
         let mut args = words(["--test-only", "--wrap=true"]);
-        args.extend(options.iter().cloned());
-        call("sbatch", &args).map(drop)
+        args.extend(sbatch::of_terms(terms));
+        args.extend(self.options.iter().cloned());
+        let why = match call("sbatch", &args) {
+            Err(CallError::Refused(why)) if nodes::is_about_nodes(&why) => why,
+            result => return result.map(|_| None),
+        };
+        let said = call("sinfo", &words(["--noheader", "--all", "-N", "-o", nodes::COLUMNS]))?;
+        let nodes: Vec<Node> = said.lines().filter_map(Node::read).collect();
+        nodes::note(&nodes, terms).map(Some).ok_or(CallError::Refused(why))
     }
 
     fn queue(&self) -> Result<Vec<Row>, CallError> {
-        let said = call("squeue", &words(["--noheader", "--me", "-o", COLUMNS]))?;
+        let said = call("squeue", &words(["--noheader", "--array", "--me", "-o", COLUMNS]))?;
         Ok(said.lines().filter_map(Row::read).collect())
     }
 
-    fn fate(&self, id: u64) -> Result<Option<Fate>, CallError> {
+    fn fate(&self, id: SlurmId) -> Result<Option<Fate>, CallError> {
         match call("scontrol", &words(["show", "job", "--oneliner", &id.to_string()])) {
-            Ok(said) => Ok(Fate::read(&said)),
+            Ok(said) if Fate::read(&said).is_some() => return Ok(Fate::read(&said)),
+            Ok(_) => {}
+            Err(CallError::Refused(why)) if id.task.is_some() || why.contains("Invalid job id") => {}
+            Err(error) => return Err(error),
+        }
+        if id.task.is_none() {
+            return Ok(None);
+        }
+        let job = format!("--jobs={}", id.job);
+        match call("squeue", &words(["--noheader", "--array", "--states=all", &job, "-o", COLUMNS])) {
+            Ok(said) => Ok(Fate::of_task(id, said.lines().filter_map(Row::read).collect())),
             Err(CallError::Refused(why)) if why.contains("Invalid job id") => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    fn cancel(&self, ids: &[u64], now: bool) -> Result<(), CallError> {
+    fn cancel(&self, ids: &[SlurmId], now: bool) -> Result<(), CallError> {
         let mut args = words(["--quiet"]);
         if now {
             args.extend(words(["--full", "--signal=KILL"]));
         }
-        args.extend(ids.iter().map(u64::to_string));
+        args.extend(ids.iter().map(SlurmId::to_string));
         call("scancel", &args).map(drop)
     }
 
-    fn freeze(&self, id: u64, frozen: bool, has_begun: bool) -> Result<(), CallError> {
-        let id = id.to_string();
-        let (verb, signal) = match (frozen, has_begun) {
-            (true, false) => ("hold", None),
-            (false, false) => ("release", None),
-            (true, true) => ("suspend", Some("--signal=STOP")),
-            (false, true) => ("resume", Some("--signal=CONT")),
+    fn hold(&self, ids: &[SlurmId], held: bool) -> Result<(), CallError> {
+        each_list(ids, LISTED_MAX, |list| call("scontrol", &words([if held { "hold" } else { "release" }, list])))
+    }
+
+    fn freeze(&self, ids: &[SlurmId], frozen: bool) -> Result<(), CallError> {
+        let verb = if frozen { "suspend" } else { "resume" };
+        let result = each_list(ids, LISTED_MAX, |list| call("scontrol", &words([verb, list])));
+        let Err(CallError::Refused(_)) = &result else { return result };
+        // Only an administrator may suspend, and then the CPUs are free. A user may stop the processes. Of what an administrator has frozen nothing is left to do.
+        let rows = self.queue()?;
+        let is_left = |id: &&SlurmId| {
+            let row = rows.iter().find(|row| row.id == **id);
+            row.is_some_and(|row| !row.is_pending() && (!frozen || !row.is_frozen()))
         };
-        match (call("scontrol", &words([verb, &id])), signal) {
-            (Ok(_), _) => Ok(()),
-            // Only an administrator may suspend, and then the CPUs are free. A user may stop the processes.
-            (Err(CallError::Refused(_)), Some(signal)) => {
-                call("scancel", &words(["--quiet", "--full", signal, &id])).map(drop)
-            }
-            (Err(error), _) => Err(error),
-        }
+        let left: Vec<SlurmId> = ids.iter().filter(is_left).copied().collect();
+        signal(&left, if frozen { "--signal=STOP" } else { "--signal=CONT" })
+    }
+
+    fn array_size_max(&self) -> Result<u32, CallError> {
+        let said = call("scontrol", &words(["show", "config"]))?;
+        let size =
+            said.lines().find_map(|line| line.strip_prefix("MaxArraySize")?.split_once('=')?.1.trim().parse().ok());
+        Ok(size.unwrap_or(1))
     }
 
     fn partitions(&self) -> Result<Vec<Partition>, CallError> {

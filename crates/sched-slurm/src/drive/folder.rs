@@ -11,7 +11,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::key::Key;
-use crate::marks::{self, END, EndKind, OURSELVES, PERMIT, START, TAKEN};
+use crate::marks::{self, END, ENDED, EndKind, OURSELVES, PERMIT, START, TAKEN};
+use crate::script;
 
 /// The folder, and the keys that were in it when it was opened.
 #[derive(Debug)]
@@ -48,6 +49,9 @@ pub struct Left {
 /// The mark of a request to end.
 const CANCEL: &str = "cancel";
 
+/// The mark of what Slurm was told to freeze.
+const FROZEN: &str = "frozen";
+
 /// What earlier processes of the run with this marks folder left: of each attempt the last edition, in the order of their keys.
 ///
 /// # Errors
@@ -64,6 +68,7 @@ pub fn left(folder: &Path) -> io::Result<Vec<Left>> {
         let (what, was_cancelled) = found.entry(key).or_default();
         let new = match rest {
             END => Remains::Ended,
+            rest if rest.starts_with(ENDED) => Remains::Ended,
             PERMIT => Remains::Waits,
             START => Remains::Began,
             CANCEL => {
@@ -100,7 +105,16 @@ pub fn left(folder: &Path) -> io::Result<Vec<Left>> {
 
 /// The mark of the end of an attempt, if there is one in this marks folder.
 pub fn read_end(folder: &Path, key: Key) -> Option<marks::End> {
-    marks::End::read(&fs::read_to_string(folder.join(format!("{key}.{END}"))).ok()?)
+    let whole = fs::read_to_string(folder.join(format!("{key}.{END}"))).ok();
+    whole.and_then(|text| marks::End::read(&text)).or_else(|| named_end(folder, key))
+}
+
+/// The mark of the end that is a name alone.
+fn named_end(folder: &Path, key: Key) -> Option<marks::End> {
+    fs::read_dir(folder).ok()?.filter_map(Result::ok).find_map(|entry| match split(entry.file_name().to_str()?) {
+        Some((found, rest)) if found == key => marks::End::of_name(rest),
+        _ => None,
+    })
 }
 
 /// The key of a file's name, and the rest.
@@ -118,7 +132,12 @@ impl Folder {
         for left in left(&path)? {
             editions.insert((left.key.job, left.key.attempt), left.key.edition);
         }
-        Ok(Self { path, editions })
+        let folder = Self { path, editions };
+        // The same for all processes of the run. It is replaced as a whole: Slurm may read it now.
+        let new = folder.path.join("array.sh.new");
+        fs::write(&new, script::of_array(&folder.path))?;
+        fs::rename(new, folder.array_script())?;
+        Ok(folder)
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -139,10 +158,18 @@ impl Folder {
         self.file(key, "sh")
     }
 
+    pub(crate) fn array_script(&self) -> PathBuf {
+        self.path.join("array.sh")
+    }
+
     /// Writes the permit and the script of an attempt. In this order: a script without a permit would look like one that has begun.
     pub(crate) fn prepare(&self, key: Key, script: &str) -> io::Result<()> {
         fs::File::create_new(self.file(key, PERMIT))?;
-        self.write_script(key, script)
+        let written = self.write_script(key, script);
+        if written.is_err() {
+            let _ = self.revoke(key); // without a script nothing takes the permit
+        }
+        written
     }
 
     /// Writes the script, or nothing.
@@ -176,6 +203,30 @@ impl Folder {
         let _ = fs::write(self.file(key, CANCEL), ""); // without it, a resumed run may call it failed
     }
 
+    /// Marks the end of an attempt that was asked to end, and is gone, unless its script has marked that.
+    pub(crate) fn mark_killed(&self, key: Key) -> io::Result<()> {
+        if self.end(key, true).is_some() {
+            return Ok(());
+        }
+        let new = self.file(key, &format!("{END}.{OURSELVES}"));
+        fs::write(&new, marks::End::killed())?;
+        fs::rename(new, self.file(key, END))
+    }
+
+    /// Marks that Slurm is told to freeze this attempt: a resumed run thaws it.
+    pub(crate) fn mark_frozen(&self, key: Key) {
+        let _ = fs::write(self.file(key, FROZEN), ""); // without it, a resumed run may wait for it
+    }
+
+    pub(crate) fn unmark_frozen(&self, key: Key) {
+        let _ = fs::remove_file(self.file(key, FROZEN)); // to thaw it once more does no harm
+    }
+
+    /// Whether an earlier process left it frozen.
+    pub(crate) fn is_frozen(&self, key: Key) -> bool {
+        self.file(key, FROZEN).exists()
+    }
+
     /// What is left of an attempt of an earlier process. It looks at few files: a resumed run asks for each of its jobs.
     pub(crate) fn remains(&self, key: Key) -> Option<Remains> {
         let has = |ending: &str| self.file(key, ending).exists();
@@ -187,7 +238,8 @@ impl Folder {
             Some(Remains::Revoked)
         } else {
             // Its permit is gone, and not with us.
-            has("sh").then_some(Remains::Began)
+            let ended = || if named_end(&self.path, key).is_some() { Remains::Ended } else { Remains::Began };
+            has("sh").then(ended)
         }
     }
 
@@ -198,6 +250,7 @@ impl Folder {
             match entry.file_name().to_str().and_then(split) {
                 Some((key, START)) => each(key, false),
                 Some((key, END)) => each(key, true),
+                Some((key, rest)) if rest.starts_with(ENDED) => each(key, true),
                 _ => {}
             }
         }
@@ -220,7 +273,7 @@ impl Folder {
     pub(crate) fn forget(&self, key: Key) {
         // The mark of the start is last: it has the name of another file.
         let taken = self.start(key).map(|start| self.path.join(start.taken));
-        let files = [CANCEL, END, "sh", START].map(|ending| self.file(key, ending));
+        let files = [CANCEL, FROZEN, END, "sh", START].map(|ending| self.file(key, ending));
         for file in taken.into_iter().chain(files) {
             let _ = fs::remove_file(file); // what stays does no harm
         }

@@ -9,7 +9,10 @@ use std::time::{Duration, Instant};
 
 use super::cluster::{CallError, Cluster};
 use super::folder::{Folder, Left, left as left_in};
+use crate::batch::key_of;
+use crate::id::SlurmId;
 use crate::key::Key;
+use crate::rows::Row;
 
 /// How long commands that were asked to end may take; after half of it they are killed.
 const END_TIMEOUT: Duration = Duration::from_secs(60);
@@ -63,18 +66,19 @@ pub fn cancel_left(cluster: &dyn Cluster, marks: &Path, left: &[Left]) -> Result
     let mut asked = false;
     loop {
         let rows = cluster.queue().map_err(CancelError::Slurm)?;
-        let key_of = |comment: &str| Key::of_comment(comment, folder.path());
+        let key_of = |row: &Row| key_of(&row.comment, row.id, folder.path());
         let is_ours = |key: Key| cancelled.contains(&key) || running.contains(&key);
-        let ids: Vec<u64> =
-            rows.iter().filter(|row| key_of(&row.comment).is_some_and(is_ours)).map(|row| row.id).collect();
+        let ids: Vec<SlurmId> = rows.iter().filter(|row| key_of(row).is_some_and(is_ours)).map(|row| row.id).collect();
         let now = began.elapsed() > END_TIMEOUT / 2;
         if !ids.is_empty() && (!asked || now) {
             cluster.cancel(&ids, now).map_err(CancelError::Slurm)?;
             asked = true;
         }
-        let is_listed = |key: &Key| rows.iter().any(|row| key_of(&row.comment) == Some(*key));
+        let is_listed = |key: &Key| rows.iter().any(|row| key_of(row) == Some(*key));
         let ended = |key: &Key| folder.end(*key, true).is_some() || (asked && !is_listed(key));
         if running.iter().all(ended) {
+            // What was killed with its script marks nothing: without a mark it would look as if it still ran.
+            running.iter().try_for_each(|key| folder.mark_killed(*key)).map_err(CancelError::Folder)?;
             break;
         }
         if began.elapsed() > END_TIMEOUT {

@@ -2,9 +2,9 @@
 //!
 //! Room: driver. Knows attempts, marks and calls; what to do is decided by `decide.rs`.
 //!
-//! - `cluster.rs`: what is asked of a cluster; `commands.rs`: asked by commands; `folder.rs`: the marks folder.
+//! - `cluster.rs`: what is asked of a cluster; `commands.rs`: asked by commands; `rest.rs`: asked of slurmrestd, `http.rs`: one exchange with it, `access.rs`: where it is and who asks; `failures.rs`: what errors of both mean; `folder.rs`: the marks folder.
 //! - `leftovers.rs`: cancels what an earlier process left.
-//! - `caller.rs`: the thread that talks to Slurm; `watcher.rs`: the thread that reads marks.
+//! - `caller.rs`: the thread that talks to Slurm; `submit.rs`: how it submits attempts; `watcher.rs`: the thread that reads marks.
 //!
 //! # Invariants
 //! - An attempt that was started is reported as ended exactly once.
@@ -13,32 +13,39 @@
 //! # Why they hold
 //! Each end takes the attempt out of the table first, under the lock; what is not in the table is not reported. Reports are collected under the lock and made after it.
 
+pub(crate) mod access;
 mod caller;
 pub(crate) mod cluster;
 pub(crate) mod commands;
+mod failures;
 pub(crate) mod folder;
+mod http;
 pub(crate) mod leftovers;
+pub(crate) mod rest;
+mod submit;
 mod table;
 mod watcher;
 
 use core::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use sched_jobs::process::{Command, Watched};
 use sched_jobs::{AttemptId, Executor, Order, Outcome};
 
 use self::cluster::{CallError, Cluster};
 use self::folder::{Folder, Remains};
-use self::table::{Attempt, Call, Table};
+use self::table::{Attempt, Call, PAUSES_TOGETHER, Table};
 use self::watcher::FolderChanges;
 use crate::error::SlurmError;
+use crate::id::SlurmId;
 use crate::key::Key;
 use crate::request::{self, Request, Site, VramAs};
 use crate::script;
-use crate::state::Event;
+use crate::state::{Event, State};
 
 /// The work of a job that goes to Slurm.
 #[derive(Debug, Clone)]
@@ -58,7 +65,7 @@ pub enum News<'a> {
         /// The node.
         node: &'a str,
         /// The id in Slurm.
-        id: u64,
+        id: SlurmId,
     },
     /// A message for a person.
     Warning(&'a str),
@@ -81,6 +88,8 @@ pub struct Settings {
     pub log: sched_jobs::process::LogPath,
     /// Gets news.
     pub listen: Listen,
+    /// How long the scheduler waits for a job to pause before it cancels it. A job that Slurm has not paused after half of it is called paused, with a warning.
+    pub pause_timeout: Duration,
 }
 
 /// An executor for jobs whose work is a [`Job`].
@@ -96,7 +105,12 @@ pub(crate) struct Shared {
     site: Site,
     log: sched_jobs::process::LogPath,
     listen: Listen,
+    pause_timeout: Duration,
     table: Mutex<Table>,
+    /// The number of the next array: no other process of the run had it.
+    serial: AtomicU64,
+    /// `MaxArraySize`, when it is known.
+    array_size_max: OnceLock<u32>,
     /// The caller waits here.
     work: std::sync::Condvar,
 }
@@ -119,12 +133,17 @@ impl Slurm {
     /// # Errors
     /// If the marks folder cannot be used.
     pub fn open(cluster: Arc<dyn Cluster>, settings: Settings) -> Result<Self, SlurmError> {
-        let Settings { folder: path, run, site, log, listen } = settings;
+        let Settings { folder: path, run, site, log, listen, pause_timeout } = settings;
         let bad_folder = |error: std::io::Error| SlurmError::Folder { path: path.clone(), why: error.to_string() };
         let folder = Folder::open(&path).map_err(bad_folder)?;
         let changes = FolderChanges::of(folder.path()).map_err(bad_folder)?;
         let table = Mutex::new(Table::default());
-        let shared = Arc::new(Shared { cluster, folder, run, site, log, listen, table, work: Default::default() });
+        let (array_size_max, work) = Default::default();
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let serial = AtomicU64::new(since_1970.as_micros() as u64);
+        let shared =
+            Shared { cluster, folder, run, site, log, listen, pause_timeout, table, serial, array_size_max, work };
+        let shared = Arc::new(shared);
         let start = |name: &str, run: Box<dyn FnOnce() + Send>| {
             std::thread::Builder::new().name(name.to_owned()).spawn(run).map_err(bad_folder)
         };
@@ -169,6 +188,13 @@ impl Slurm {
         self.shared.table().refused.get_or_insert(why.into());
     }
 
+    /// Why commands cannot be ended now, if Slurm does not answer; and how many run.
+    pub fn unreachable(&self) -> Option<(String, usize)> {
+        let table = self.shared.table();
+        let running = table.attempts.values().filter(|attempt| attempt.state == State::Began).count();
+        table.trouble.clone().map(|why| (why, running))
+    }
+
     /// Where an attempt is, for people; `None` if it is not with Slurm.
     pub fn status(&self, attempt_id: AttemptId) -> Option<String> {
         let table = self.shared.table();
@@ -192,16 +218,22 @@ impl fmt::Debug for Slurm {
     }
 }
 
-/// Whether the cluster can ever give a job what it wants.
+/// Whether the cluster can ever give a job what it wants. The result is what a person should know of it.
 ///
 /// # Errors
 /// If it cannot, or does not answer.
-pub fn check_request(cluster: &dyn Cluster, site: &Site, job: &str, request: &Request) -> Result<(), SlurmError> {
-    match cluster.try_out(&request::of_site(site, request, Duration::ZERO)) {
+pub fn check_request(
+    cluster: &dyn Cluster,
+    site: &Site,
+    job: &str,
+    request: &Request,
+) -> Result<Option<String>, SlurmError> {
+    match cluster.try_out(&request::terms(site, request, Duration::ZERO)) {
         Err(CallError::Refused(why)) => Err(SlurmError::Refused { job: job.to_owned(), why }),
         Err(CallError::Unanswered(why)) => Err(SlurmError::Unreachable { why }),
         // A queue that is full now says nothing about later.
-        Ok(()) | Err(CallError::Full(_)) => Ok(()),
+        Err(CallError::Full(_)) => Ok(None),
+        Ok(note) => Ok(note),
     }
 }
 
@@ -210,7 +242,10 @@ pub fn check_request(cluster: &dyn Cluster, site: &Site, job: &str, request: &Re
 /// # Errors
 /// If no job can go to Slurm.
 pub fn check(cluster: &dyn Cluster, site: &mut Site) -> Result<(), SlurmError> {
-    let partitions = cluster.partitions().map_err(|error| SlurmError::Unreachable { why: error.to_string() })?;
+    let partitions = cluster.partitions().map_err(|error| match error {
+        CallError::Refused(why) => SlurmError::Unusable { why },
+        CallError::Full(why) | CallError::Unanswered(why) => SlurmError::Unreachable { why },
+    })?;
     if let Some(named) = &site.partition {
         // `--partition` may list several.
         let missing = named.split(',').find(|name| !partitions.iter().any(|known| known.name == *name));
@@ -234,7 +269,8 @@ impl Shared {
     }
 
     fn script(&self, attempt: &Attempt) -> String {
-        script::text(attempt.key, self.folder.path(), &attempt.job.command, &self.site)
+        let log = (self.log)(attempt.attempt_id);
+        script::text(attempt.key, self.folder.path(), &log, &attempt.job.command, &self.site)
     }
 
     fn prepared(&self, written: std::io::Result<()>) -> Result<(), String> {
@@ -267,6 +303,10 @@ impl Shared {
             None => (self.key(attempt_id), Watched::before(&job.command)),
         };
         let mut attempt = Attempt::new(attempt_id, key, job, report, watched);
+        if remains.is_some() && self.folder.is_frozen(key) {
+            // A resumed run resumes all its commands, as soon as it knows their ids in Slurm.
+            (attempt.is_held, attempt.was_frozen) = (true, true);
+        }
         match remains.map(|(_, what)| what) {
             // It may be in the queue: the next answer of Slurm says so.
             Some(Remains::Waits) => {
@@ -313,22 +353,40 @@ impl Executor for Slurm {
     }
 
     fn pause(&self, attempt_id: AttemptId) {
-        let report = {
+        let paused = {
             let mut table = self.shared.table();
+            // It stays there until it is resumed.
+            let is_to_be_submitted = table.calls.contains(&Call::Submit(attempt_id));
             let Some(attempt) = table.attempts.get_mut(&attempt_id) else { return };
             attempt.is_frozen = true;
-            attempt.report.clone()
+            let now = Instant::now();
+            if is_to_be_submitted {
+                Some(attempt.report.clone())
+            } else {
+                attempt.pause_due = Some(now + self.shared.pause_timeout / 2);
+                if attempt.id.is_some() && attempt.change().is_none() {
+                    table.next_poll = now; // it is not thawed yet: the next answer says so
+                }
+                table.pauses_from = now + PAUSES_TOGETHER;
+                None
+            }
         };
-        // Slurm may take longer than the scheduler waits. If it does not permit it, a warning says so.
-        report.paused();
-        self.shared.push(Call::Freeze(attempt_id));
+        match paused {
+            Some(report) => report.paused(),
+            None => self.shared.work.notify_one(),
+        }
     }
 
     fn resume(&self, attempt_id: AttemptId) {
-        if let Some(attempt) = self.shared.table().attempts.get_mut(&attempt_id) {
-            attempt.is_frozen = false;
+        {
+            let mut table = self.shared.table();
+            let Some(attempt) = table.attempts.get_mut(&attempt_id) else { return };
+            (attempt.is_frozen, attempt.pause_due) = (false, None);
+            if std::mem::take(&mut attempt.is_shelved) {
+                table.calls.push_back(Call::Submit(attempt_id));
+            }
         }
-        self.shared.push(Call::Freeze(attempt_id));
+        self.shared.work.notify_one();
     }
 
     fn cancel(&self, attempt_id: AttemptId) {

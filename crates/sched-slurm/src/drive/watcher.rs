@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use sched_jobs::process::CommandEnd;
-use sched_jobs::{AttemptId, Cause, Outcome};
+use sched_jobs::{AttemptId, Cause, Outcome, Reporter};
 
 use super::table::Attempt;
 use super::{News, Shared};
@@ -51,7 +51,28 @@ impl Shared {
         let mut pause = LOOK_MIN;
         while !self.table().is_closing {
             pause = if self.look() { LOOK_MIN } else { (pause * 2).min(LOOK_MAX) };
-            changes.wait(pause);
+            self.pause_overdue();
+            // A pause that is asked for now is overdue after half of its time.
+            changes.wait(pause.min(self.pause_timeout / 4));
+        }
+    }
+
+    /// Calls paused what Slurm has not paused in time: else the scheduler would cancel it.
+    fn pause_overdue(&self) {
+        let now = Instant::now();
+        let overdue: Vec<(AttemptId, Reporter)> = {
+            let mut table = self.table();
+            let is_overdue = |attempt: &&mut Attempt| attempt.pause_due.is_some_and(|at| at <= now);
+            let overdue = table.attempts.values_mut().filter(is_overdue);
+            let report = |attempt: &mut Attempt| {
+                attempt.pause_due = None;
+                (attempt.attempt_id, attempt.report.clone())
+            };
+            overdue.map(report).collect()
+        };
+        for (attempt_id, report) in overdue {
+            (self.listen)(attempt_id, News::Warning("Slurm has not paused it yet: its command may still run"));
+            report.paused();
         }
     }
 
@@ -88,6 +109,9 @@ impl Shared {
             let Some(attempt) = table.attempts.get_mut(&attempt_id) else { return };
             attempt.apply(Event::Started);
             (attempt.id, attempt.node) = (Some(start.id), Some(start.node.clone()));
+            if attempt.change().is_some() {
+                self.work.notify_one(); // it began while it was being held, or an earlier process left it frozen
+            }
         }
         (self.listen)(attempt_id, News::Placed { node: &start.node, id: start.id });
     }
@@ -119,6 +143,10 @@ impl Shared {
         if end.kind == EndKind::Asked && kill_at.is_none() && end.code != 0 {
             let why = format!("exited with {} after Slurm asked it to end", end.code);
             verdict.outcome = Outcome::Failed(Cause::Error(why));
+        }
+        if !end.is_whole && end.kind != EndKind::NoSpace {
+            let why = "its node could not write how long it ran to the folder of the run: is its disk full?";
+            (self.listen)(attempt_id, News::Warning(why));
         }
         for text in &verdict.warnings {
             (self.listen)(attempt_id, News::Warning(text));

@@ -1,83 +1,14 @@
 //! The executor over a cluster that loses answers, forgets jobs, and starts them twice.
 
 use std::fs;
-use std::path::Path;
-use std::sync::Arc;
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use sched_jobs::process::Command;
 use sched_jobs::{AttemptId, Cause, Jobs, State};
-use sched_slurm::{Job, Left, Remains, Request, Settings, Site, Slurm, SlurmError, VramAs, left};
+use sched_slurm::{Left, Remains, Site, SlurmError, VramAs, left};
 
 use crate::fake::{Fake, Mood, run};
-
-const LONG: Duration = Duration::from_secs(30);
-
-struct Play {
-    folder: tempfile::TempDir,
-    fake: Arc<Fake>,
-    slurm: Arc<Slurm>,
-    jobs: Jobs,
-}
-
-impl Play {
-    fn new(starts: bool) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let fake = Arc::new(Fake::default());
-        fake.state().starts = starts;
-        let slurm = slurm(&fake, folder.path());
-        Self { folder, fake, slurm, jobs: Jobs::builder().build() }
-    }
-
-    fn marks(&self) -> std::path::PathBuf {
-        self.folder.path().join("marks")
-    }
-
-    /// A job that leaves a line.
-    fn job(&self, name: &str, line: &str) -> sched_jobs::Job {
-        let mut command = Command::new(["sh", "-c", line]);
-        command.cwd = Some(self.folder.path().to_owned());
-        command.grace = Duration::from_secs(1);
-        let work = Job { command, request: Request::default() };
-        sched_jobs::Job::new(name).cpu_slots(0).ram_mb(0).execute(self.slurm.clone(), Arc::new(work))
-    }
-
-    fn effects(&self) -> usize {
-        fs::read_to_string(self.folder.path().join("effects")).unwrap_or_default().lines().count()
-    }
-
-    fn ends(&self) {
-        self.jobs.wait_timeout(LONG).expect("it ends").expect("it succeeds");
-    }
-
-    fn fails(&self) -> Cause {
-        let failed = self.jobs.wait_timeout(LONG).expect("it ends").expect_err("it fails");
-        failed.first[0].1.clone()
-    }
-
-    fn until(&self, what: impl Fn(&Fake) -> bool) {
-        let began = Instant::now();
-        while !what(&self.fake) {
-            assert!(began.elapsed() < LONG);
-            sleep(Duration::from_millis(10));
-        }
-    }
-}
-
-fn slurm(fake: &Arc<Fake>, folder: &Path) -> Arc<Slurm> {
-    let logs = folder.to_owned();
-    let settings = Settings {
-        folder: folder.join("marks"),
-        run: "r-1".to_owned(),
-        site: Site::default(),
-        log: Box::new(move |attempt: AttemptId| logs.join(format!("{}.log", attempt.job.index()))),
-        listen: Box::new(|_, _| ()),
-    };
-    Arc::new(Slurm::open(fake.clone(), settings).unwrap())
-}
-
-const EFFECT: &str = "echo effect >> effects";
+use crate::play::{EFFECT, LONG, ONE, Play, slurm};
 
 #[test]
 fn a_graph_runs_and_no_job_needs_more_than_two_calls() {
@@ -115,19 +46,21 @@ fn a_call_that_never_arrived_is_made_again() {
 fn a_forgotten_submission_whose_id_another_job_has_is_submitted_again() {
     let play = Play::new(false);
     play.jobs.submit(play.job("a", EFFECT)).unwrap();
-    play.until(|fake| fake.state().jobs.contains_key(&1));
+    play.until(|fake| fake.state().jobs.contains_key(&ONE));
     let lost = play.fake.forget(1);
     let mut other = lost.submission.clone();
-    other.options = vec!["--comment=of another user".to_owned()];
+    other.description.comment = "of another user".to_owned();
     {
         let mut state = play.fake.state();
         (state.starts, state.last_id) = (true, 1);
-        state.jobs.insert(1, crate::fake::Job { submission: other, script: None, fate: Some("FAILED") });
+        state
+            .jobs
+            .insert(ONE, crate::fake::Job { fate: Some("FAILED"), node: Some("n1"), ..crate::fake::Job::new(&other) });
     }
     play.ends();
     assert_eq!((play.effects(), play.fake.state().submits), (1, 2));
     // The lost one turns up again, and does nothing.
-    let again = run(1, &lost.submission).wait().unwrap();
+    let again = run(ONE, &lost.submission).wait().unwrap();
     assert!(again.success() && play.effects() == 1);
 }
 
@@ -161,11 +94,11 @@ fn a_refusal_is_final_and_names_the_reason() {
 fn what_vanishes_while_it_runs_has_failed_and_says_so() {
     let play = Play::new(true);
     play.jobs.submit(play.job("a", "sleep 5")).unwrap();
-    play.until(|fake| fake.state().jobs.contains_key(&1));
+    play.until(|fake| fake.state().jobs.contains_key(&ONE));
     sleep(Duration::from_millis(300));
     {
         let mut state = play.fake.state();
-        let job = state.jobs.get_mut(&1).unwrap();
+        let job = state.jobs.get_mut(&ONE).unwrap();
         let script = job.script.as_mut().unwrap();
         script.kill().unwrap();
         job.fate = Some("NODE_FAIL");
@@ -177,23 +110,53 @@ fn what_vanishes_while_it_runs_has_failed_and_says_so() {
 fn what_is_cancelled_in_slurm_before_it_begins_has_failed_and_never_begins() {
     let play = Play::new(false);
     play.jobs.submit(play.job("a", EFFECT)).unwrap();
-    play.until(|fake| fake.state().jobs.contains_key(&1));
-    play.fake.state().jobs.get_mut(&1).unwrap().fate = Some("CANCELLED");
+    play.until(|fake| fake.state().jobs.contains_key(&ONE));
+    play.fake.state().jobs.get_mut(&ONE).unwrap().fate = Some("CANCELLED");
     assert_eq!(play.fails(), Cause::Error("was cancelled in Slurm before its command began".to_owned()));
     play.fake.start(1);
     sleep(Duration::from_millis(300));
     assert_eq!(play.effects(), 0);
 }
 
+/// As after a crash of slurmctld: the node runs a forgotten job with the id, so it does not start this one, and Slurm calls it cancelled.
+#[test]
+fn what_a_node_could_not_start_is_submitted_again() {
+    let play = Play::new(true);
+    play.fake.state().moods = vec![Mood::FailToLaunch; 2];
+    play.jobs.submit(play.job("a", EFFECT)).unwrap();
+    play.ends();
+    assert_eq!((play.effects(), play.fake.state().submits), (1, 3));
+}
+
+/// As after a crash of slurmctld, which then lists jobs for minutes that no node has.
+#[test]
+fn what_slurm_says_runs_and_no_node_has_is_submitted_again() {
+    let play = Play::new(true);
+    play.fake.state().moods = vec![Mood::Ghost];
+    play.jobs.submit(play.job("a", EFFECT)).unwrap();
+    play.ends();
+    assert_eq!((play.effects(), play.fake.state().submits), (1, 2));
+}
+
+#[test]
+fn what_no_node_can_start_has_failed_after_a_few_times() {
+    let play = Play::new(true);
+    play.fake.state().moods = vec![Mood::FailToLaunch; 100];
+    play.jobs.submit(play.job("a", EFFECT)).unwrap();
+    let cause = format!("{:?}", play.fails());
+    assert!(cause.contains("Slurm started it 5 times") && cause.contains("BURSAR_STATE_DIR"), "{cause}");
+    assert_eq!((play.effects(), play.fake.state().submits), (0, 5));
+}
+
 #[test]
 fn a_cancelled_job_that_waits_in_the_queue_ends_at_once_and_leaves_it() {
     let play = Play::new(false);
     play.jobs.submit(play.job("a", EFFECT)).unwrap();
-    play.until(|fake| fake.state().jobs.contains_key(&1));
+    play.until(|fake| fake.state().jobs.contains_key(&ONE));
     sleep(Duration::from_millis(50));
     play.jobs.cancel_and_wait("a").unwrap();
     assert_eq!(play.jobs.status("a").unwrap().state, State::Cancelled);
-    play.until(|fake| fake.state().cancelled == [1]);
+    play.until(|fake| fake.state().cancelled == [ONE]);
     assert_eq!(left(&play.marks()).unwrap()[0].what, Remains::Revoked);
 }
 
@@ -201,14 +164,14 @@ fn a_cancelled_job_that_waits_in_the_queue_ends_at_once_and_leaves_it() {
 fn a_cancellation_does_not_reach_another_job_that_has_got_the_id() {
     let play = Play::new(false);
     play.jobs.submit(play.job("a", EFFECT)).unwrap();
-    play.until(|fake| fake.state().jobs.contains_key(&1));
+    play.until(|fake| fake.state().jobs.contains_key(&ONE));
     sleep(Duration::from_millis(50)); // the answer, with the id, has come
     let mut other = play.fake.forget(1).submission;
-    other.options = vec!["--comment=of another run".to_owned()];
+    other.description.comment = "of another run".to_owned();
     {
         let mut state = play.fake.state();
         state.last_id = 1;
-        state.jobs.insert(1, crate::fake::Job { submission: other, script: None, fate: None });
+        state.jobs.insert(ONE, crate::fake::Job::new(&other));
     }
     play.jobs.cancel_and_wait("a").unwrap();
     let Play { fake, slurm, jobs, folder: _folder } = play;
@@ -217,9 +180,25 @@ fn a_cancellation_does_not_reach_another_job_that_has_got_the_id() {
 }
 
 #[test]
+fn a_cancellation_does_not_reach_another_job_of_the_run_that_has_got_the_id() {
+    let play = Play::new(false);
+    play.jobs.submit(play.job("a", EFFECT)).unwrap();
+    play.until(|fake| fake.state().jobs.contains_key(&ONE));
+    sleep(Duration::from_millis(50)); // the answer, with the id, has come
+    play.fake.forget(1);
+    play.jobs.submit(play.job("b", EFFECT)).unwrap();
+    play.until(|fake| fake.state().jobs.contains_key(&ONE));
+    play.jobs.cancel_and_wait("a").unwrap();
+    play.fake.start(1);
+    play.jobs.wait_timeout(LONG).expect("it ends").expect_err("a was cancelled");
+    assert_eq!(play.jobs.status("b").unwrap().state, State::Succeeded);
+    assert!(play.fake.state().cancelled.is_empty(), "{:?}", play.fake.state().cancelled);
+}
+
+#[test]
 fn a_cancelled_job_that_ignores_the_request_is_killed_after_its_grace() {
     let play = Play::new(true);
-    play.jobs.submit(play.job("a", "trap '' TERM; echo $$ > pid; touch ready; while :; do sleep 0.1; done")).unwrap();
+    play.jobs.submit(play.job("a", "trap '' TERM; touch ready; while :; do sleep 0.1; done")).unwrap();
     play.until(|_| play.folder.path().join("ready").exists());
     play.until(|_| {
         play.slurm
@@ -228,16 +207,13 @@ fn a_cancelled_job_that_ignores_the_request_is_killed_after_its_grace() {
     });
     play.jobs.cancel_and_wait("a").unwrap();
     assert!(play.fake.state().cancelled.len() >= 2, "asked, then killed");
-    // Only its script is gone; Slurm would kill what that started, too.
-    let pid = fs::read_to_string(play.folder.path().join("pid")).unwrap();
-    std::process::Command::new("kill").args(["-KILL", pid.trim()]).status().unwrap();
 }
 
 #[test]
 fn a_pause_that_slurm_does_not_permit_cancels_nothing() {
     let play = Play::new(true);
     play.jobs.submit(play.job("a", &format!("sleep 1; {EFFECT}"))).unwrap();
-    play.until(|fake| fake.state().jobs.contains_key(&1));
+    play.until(|fake| fake.state().jobs.contains_key(&ONE));
     play.jobs.pause("a").unwrap();
     play.jobs.resume("a").unwrap();
     play.ends();

@@ -1,12 +1,13 @@
 //! A cluster that a test plays: it answers, runs scripts, and does what clusters do to jobs.
 
 use std::collections::HashMap;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard};
 
-use sched_slurm::request::Submission;
+use sched_slurm::request::{Submission, Terms};
 use sched_slurm::rows::{Fate, Row};
-use sched_slurm::{CallError, Cluster, Partition};
+use sched_slurm::{CallError, Cluster, Partition, SlurmId};
 
 /// What the next call of `submit` does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,11 +20,15 @@ pub(crate) enum Mood {
     Silent,
     /// It says no.
     Refuse,
+    /// It accepts the job, and the node cannot start it: it runs another one with that id.
+    FailToLaunch,
+    /// It accepts the job, and says that it runs, though no node has it.
+    Ghost,
 }
 
 #[derive(Default)]
 pub(crate) struct State {
-    pub(crate) jobs: HashMap<u64, Job>,
+    pub(crate) jobs: HashMap<SlurmId, Job>,
     pub(crate) last_id: u64,
     /// For the next calls of `submit`; then it accepts.
     pub(crate) moods: Vec<Mood>,
@@ -31,8 +36,18 @@ pub(crate) struct State {
     pub(crate) starts: bool,
     pub(crate) submits: usize,
     pub(crate) queries: usize,
-    pub(crate) cancelled: Vec<u64>,
+    pub(crate) cancelled: Vec<SlurmId>,
     pub(crate) is_down: bool,
+    /// 1 for a cluster without job arrays.
+    pub(crate) array_size_max: u32,
+    /// How many more jobs there is room for, if that is limited.
+    pub(crate) room: Option<usize>,
+    /// Whether this user may suspend jobs.
+    pub(crate) may_suspend: bool,
+    /// Calls that hold, release, suspend and resume.
+    pub(crate) changes: Vec<(&'static str, Vec<SlurmId>)>,
+    /// These start while the next call holds others.
+    pub(crate) starts_while_held: Vec<SlurmId>,
 }
 
 pub(crate) struct Job {
@@ -40,23 +55,40 @@ pub(crate) struct Job {
     pub(crate) script: Option<Child>,
     /// Set when it is over.
     pub(crate) fate: Option<&'static str>,
+    /// Its node, if it got one.
+    pub(crate) node: Option<&'static str>,
+    pub(crate) is_held: bool,
+    pub(crate) is_suspended: bool,
+}
+
+impl Job {
+    /// One that waits.
+    pub(crate) fn new(submission: &Submission) -> Self {
+        let submission = submission.clone();
+        Self { submission, script: None, fate: None, node: None, is_held: false, is_suspended: false }
+    }
 }
 
 #[derive(Default)]
-pub(crate) struct Fake(Mutex<State>);
-
-fn option<'a>(submission: &'a Submission, name: &str) -> &'a str {
-    submission.options.iter().find_map(|option| option.strip_prefix(name)).unwrap_or_default()
+pub(crate) struct Fake {
+    state: Mutex<State>,
+    /// A call to submit waits for this.
+    door: Mutex<()>,
 }
 
 impl Fake {
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap()
+        self.state.lock().unwrap()
+    }
+
+    /// Until the result is dropped, no submission returns.
+    pub(crate) fn hold(&self) -> MutexGuard<'_, ()> {
+        self.door.lock().unwrap()
     }
 
     /// Starts the script of a job, as a node would.
-    pub(crate) fn start(&self, id: u64) {
-        let mut state = self.state();
+    pub(crate) fn start(&self, id: impl Into<SlurmId>) {
+        let (id, mut state) = (id.into(), self.state());
         let job = state.jobs.get_mut(&id).expect("it was accepted");
         job.script = Some(run(id, &job.submission));
     }
@@ -65,36 +97,59 @@ impl Fake {
     pub(crate) fn forget(&self, id: u64) -> Job {
         let mut state = self.state();
         state.last_id = id - 1;
-        state.jobs.remove(&id).expect("it was accepted")
+        state.jobs.remove(&id.into()).expect("it was accepted")
     }
 }
 
-pub(crate) fn run(id: u64, submission: &Submission) -> Child {
+pub(crate) fn run(id: SlurmId, submission: &Submission) -> Child {
     let mut script = Command::new("sh");
-    script.arg(&submission.script).env("SLURM_JOB_ID", id.to_string()).env("SLURMD_NODENAME", "n1");
-    script.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    script.arg(&submission.script).args(submission.batch.arguments());
+    script.env("SLURM_JOB_ID", id.job.to_string()).env("SLURMD_NODENAME", "n1");
+    if let Some(task) = id.task {
+        script.env("SLURM_ARRAY_JOB_ID", id.job.to_string()).env("SLURM_ARRAY_TASK_ID", task.to_string());
+    }
+    script.stdout(Stdio::null()).stderr(Stdio::null()).process_group(0).spawn().unwrap()
+}
+
+/// Kills a script and what it started.
+fn kill_all(script: &mut Child) {
+    let _ = Command::new("kill").args(["-KILL", "--", &format!("-{}", script.id())]).stderr(Stdio::null()).status();
+    let _ = script.wait();
 }
 
 impl Cluster for Fake {
     fn submit(&self, submission: &Submission) -> Result<u64, CallError> {
+        self.state().submits += 1;
+        let _door = self.door.lock().unwrap();
         let mut state = self.state();
-        state.submits += 1;
         let mood = if state.moods.is_empty() { Mood::Accept } else { state.moods.remove(0) };
         match mood {
             _ if state.is_down => return Err(CallError::Unanswered("down".to_owned())),
             Mood::Silent => return Err(CallError::Unanswered("no answer".to_owned())),
             Mood::Refuse => return Err(CallError::Refused("Invalid account".to_owned())),
-            Mood::Accept | Mood::AcceptSilently => {}
+            Mood::Accept | Mood::AcceptSilently | Mood::FailToLaunch | Mood::Ghost => {}
         }
         state.last_id += 1;
         let id = state.last_id;
-        let script = state.starts.then(|| run(id, submission));
-        state.jobs.insert(id, Job { submission: submission.clone(), script, fate: None });
+        let batch = &submission.batch;
+        if batch.is_array() && state.array_size_max <= 1 {
+            return Err(CallError::Refused("Invalid job array specification".to_owned()));
+        }
+        if let Some(room) = &mut state.room {
+            *room = room.checked_sub(batch.count()).ok_or(CallError::Full("MaxJobCount".to_owned()))?;
+        }
+        for key in batch.keys() {
+            let id = batch.id(key, id);
+            let fate = (mood == Mood::FailToLaunch).then_some("CANCELLED");
+            let node = (mood == Mood::Ghost || fate.is_some()).then_some("n1");
+            let script = (state.starts && node.is_none()).then(|| run(id, submission));
+            state.jobs.insert(id, Job { script, fate, node, ..Job::new(submission) });
+        }
         if mood == Mood::AcceptSilently { Err(CallError::Unanswered("lost".to_owned())) } else { Ok(id) }
     }
 
-    fn try_out(&self, _: &[String]) -> Result<(), CallError> {
-        Ok(())
+    fn try_out(&self, _: &Terms) -> Result<Option<String>, CallError> {
+        Ok(None)
     }
 
     fn queue(&self) -> Result<Vec<Row>, CallError> {
@@ -109,24 +164,31 @@ impl Cluster for Fake {
                 job.fate.get_or_insert("COMPLETED");
             }
             if job.fate.is_none() {
-                let state = if job.script.is_some() { "RUNNING" } else { "PENDING" };
-                let comment = option(&job.submission, "--comment=");
-                rows.push(Row::read(&format!("{id}|{state}|None|||name|{comment}")).unwrap());
+                let state = match job.script.is_some() || job.node.is_some() {
+                    true if job.is_suspended => "SUSPENDED",
+                    true => "RUNNING",
+                    false => "PENDING",
+                };
+                let reason = if job.is_held { "JobHeldUser" } else { "None" };
+                let comment = &job.submission.description.comment;
+                let task = id.task.map_or("N/A".to_owned(), |task| task.to_string());
+                rows.push(Row::read(&format!("{}|{task}|{state}|{reason}|||name|{comment}", id.job)).unwrap());
             }
         }
         Ok(rows)
     }
 
-    fn fate(&self, id: u64) -> Result<Option<Fate>, CallError> {
+    fn fate(&self, id: SlurmId) -> Result<Option<Fate>, CallError> {
         let fate = |job: &Job| Fate {
             state: job.fate.unwrap_or("PENDING").to_owned(),
             reason: "None".to_owned(),
-            comment: option(&job.submission, "--comment=").to_owned(),
+            node: job.node.map(str::to_owned),
+            comment: job.submission.description.comment.clone(),
         };
         Ok(self.state().jobs.get(&id).map(fate))
     }
 
-    fn cancel(&self, ids: &[u64], now: bool) -> Result<(), CallError> {
+    fn cancel(&self, ids: &[SlurmId], now: bool) -> Result<(), CallError> {
         let mut state = self.state();
         for id in ids {
             state.cancelled.push(*id);
@@ -140,8 +202,41 @@ impl Cluster for Fake {
         Ok(())
     }
 
-    fn freeze(&self, _: u64, _: bool, _: bool) -> Result<(), CallError> {
-        Err(CallError::Refused("Access/permission denied".to_owned()))
+    fn hold(&self, ids: &[SlurmId], held: bool) -> Result<(), CallError> {
+        let mut state = self.state();
+        if state.is_down {
+            return Err(CallError::Unanswered("down".to_owned()));
+        }
+        state.changes.push((if held { "hold" } else { "release" }, ids.to_vec()));
+        for id in ids {
+            let Some(job) = state.jobs.get_mut(id) else { continue };
+            job.is_held = held;
+        }
+        let starts: Vec<SlurmId> = if held { std::mem::take(&mut state.starts_while_held) } else { Vec::new() };
+        drop(state);
+        starts.into_iter().for_each(|id| self.start(id));
+        Ok(())
+    }
+
+    fn freeze(&self, ids: &[SlurmId], frozen: bool) -> Result<(), CallError> {
+        let mut state = self.state();
+        if !state.may_suspend {
+            return Err(CallError::Refused("Access/permission denied".to_owned()));
+        }
+        state.changes.push((if frozen { "suspend" } else { "resume" }, ids.to_vec()));
+        for id in ids {
+            let Some(job) = state.jobs.get_mut(id) else { continue };
+            job.is_suspended = frozen;
+            if let Some(script) = &job.script {
+                let signal = if frozen { "-STOP" } else { "-CONT" };
+                let _ = Command::new("kill").args([signal, "--", &format!("-{}", script.id())]).status();
+            }
+        }
+        Ok(())
+    }
+
+    fn array_size_max(&self) -> Result<u32, CallError> {
+        Ok(self.state().array_size_max)
     }
 
     fn partitions(&self) -> Result<Vec<Partition>, CallError> {
@@ -154,10 +249,7 @@ impl Cluster for Fake {
 impl Drop for Fake {
     fn drop(&mut self) {
         for job in self.state().jobs.values_mut() {
-            if let Some(script) = &mut job.script {
-                let _ = script.kill();
-                let _ = script.wait();
-            }
+            job.script.as_mut().map(kill_all);
         }
     }
 }

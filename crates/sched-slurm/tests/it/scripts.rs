@@ -6,11 +6,11 @@ use std::process::{Command as Process, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use sched_jobs::process::Command;
+use sched_jobs::process::{Command, words};
 use sched_slurm::key::Key;
 use sched_slurm::marks::{End, EndKind, Start};
 use sched_slurm::request::Site;
-use sched_slurm::{Remains, left, read_end, script};
+use sched_slurm::{Remains, ends, left, read_end, script};
 
 const KEY: Key = Key { job: 0, attempt: 1, edition: 0 };
 
@@ -18,7 +18,7 @@ fn write(folder: &Path, line: &str, change: impl FnOnce(&mut Command, &mut Site)
     let mut command = Command::new(["sh", "-c", line]);
     let mut site = Site::default();
     change(&mut command, &mut site);
-    fs::write(folder.join("0.1.0.sh"), script::text(KEY, folder, &command, &site)).unwrap();
+    fs::write(folder.join("0.1.0.sh"), script::text(KEY, folder, &folder.join("log"), &command, &site)).unwrap();
     fs::write(folder.join("0.1.0.permit"), "").unwrap();
 }
 
@@ -45,7 +45,7 @@ fn a_command_runs_once_however_often_its_script_starts() {
     assert_eq!(codes.iter().filter(|code| **code == 0).count(), 19, "{codes:?}");
     assert_eq!((end_of(folder).kind, end_of(folder).code), (EndKind::Exit, 3));
     let start = Start::read(&fs::read_to_string(folder.join("0.1.0.start")).unwrap()).unwrap();
-    assert_eq!((start.id, start.node.as_str()), (7, "n2"));
+    assert_eq!((start.id, start.node.as_str()), (7.into(), "n2"));
     assert!(folder.join(start.taken).exists());
     assert_eq!(left(folder).unwrap()[0].what, Remains::Ended);
 }
@@ -99,7 +99,10 @@ fn a_time_limit_a_missing_folder_and_a_missing_output_are_told_apart() {
     assert!(end_of(folder).wall >= Duration::from_millis(200));
     write(folder, "true", |command, _| command.cwd = Some(folder.join("none")));
     assert_eq!(shell(folder).stderr(Stdio::null()).status().unwrap().code(), Some(127));
-    assert_eq!(end_of(folder).kind, EndKind::NotStarted);
+    assert_eq!(
+        (end_of(folder).kind, end_of(folder).missing),
+        (EndKind::NoFolder, folder.join("none").to_str().map(str::to_owned))
+    );
     let (made, missing) = (folder.join("made"), folder.join("not made"));
     write(folder, "touch made", |command, _| {
         command.cwd = Some(folder.to_owned());
@@ -107,4 +110,55 @@ fn a_time_limit_a_missing_folder_and_a_missing_output_are_told_apart() {
     });
     assert!(shell(folder).status().unwrap().success());
     assert_eq!(end_of(folder).missing.as_deref(), missing.to_str());
+}
+
+#[test]
+fn a_prologue_that_exits_is_said_to_have_done_so_and_the_command_does_not_start() {
+    for (prologue, code) in [("exit 3", 3), ("set -e; false", 1), ("if then (", 2)] {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        write(folder, "echo effect >> effects", |command, site| {
+            command.cwd = Some(folder.to_owned());
+            site.prologue = Some(prologue.to_owned());
+        });
+        assert_eq!(shell(folder).stderr(Stdio::null()).status().unwrap().code(), Some(code), "{prologue}");
+        assert_eq!((end_of(folder).kind, end_of(folder).code), (EndKind::Prologue, code), "{prologue}");
+        assert!(!folder.join("effects").exists());
+        let end = ends::measured(KEY, &end_of(folder), None, false);
+        assert!(words(&end.how).contains(&format!("the prologue of [slurm] exited with {code}")), "{:?}", end.how);
+    }
+}
+
+#[test]
+fn a_prologue_that_changes_the_shell_does_not_change_how_the_end_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write(folder, "exit 5", |_, site| site.prologue = Some("set -eu".to_owned()));
+    assert_eq!(shell(folder).status().unwrap().code(), Some(5));
+    assert_eq!((end_of(folder).kind, end_of(folder).code), (EndKind::Exit, 5));
+}
+
+/// A folder of this name is in the way of the mark, as a disk without room is.
+#[test]
+fn without_room_for_the_mark_of_the_end_the_end_is_known_by_a_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write(folder, "exit 5", |_, _| ());
+    fs::create_dir(folder.join("0.1.0.end.new")).unwrap();
+    assert_eq!(shell(folder).stderr(Stdio::null()).status().unwrap().code(), Some(5));
+    let end = end_of(folder);
+    assert_eq!((end.kind, end.code, end.is_whole), (EndKind::Exit, 5, false));
+    assert_eq!(left(folder).unwrap()[0].what, Remains::Ended);
+}
+
+#[test]
+fn without_room_for_the_mark_of_the_start_the_command_does_not_start_and_that_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write(folder, "echo effect >> effects", |command, _| command.cwd = Some(folder.to_owned()));
+    fs::create_dir(folder.join("0.1.0.start.new")).unwrap();
+    assert_eq!(shell(folder).stderr(Stdio::null()).status().unwrap().code(), Some(73));
+    assert!(!folder.join("effects").exists());
+    let end = ends::measured(KEY, &end_of(folder), None, false);
+    assert!(words(&end.how).contains("make room"), "{:?}", end.how);
 }

@@ -176,7 +176,7 @@ fn fed_by(edge: &str) -> Option<&str> {
     target.rsplit_once(':').filter(|(_, port)| *port != "control").map(|(node, _)| node)
 }
 
-/// Where messages were lost: "`p` lost 3 messages, `q` 1". None if none were.
+/// Where messages were lost: "`p` lost 3 messages, `q` 1"; and what a broker lost. None if none were.
 pub(crate) fn losses(nodes: &[NodeStats]) -> Option<String> {
     let mut said: Vec<String> = Vec::new();
     for node in nodes.iter().filter(|node| node.lost > 0) {
@@ -186,6 +186,14 @@ pub(crate) fn losses(nodes: &[NodeStats]) -> Option<String> {
             (true, lost) => format!("`{id}` lost {lost} messages"),
             (false, lost) => format!("`{id}` {lost}"),
         });
+    }
+    for (node, link) in
+        nodes.iter().filter_map(|node| Some((node, node.link.as_ref().filter(|link| link.missing > 0)?)))
+    {
+        let (id, missing) = (surface_text::clean(&node.id), counted(link.missing as usize, "message"));
+        said.push(format!(
+            "`{id}` never got {missing} that the broker had: it lost its files, or its stream was removed"
+        ));
     }
     (!said.is_empty()).then(|| said.join(", "))
 }

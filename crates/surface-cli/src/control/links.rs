@@ -44,6 +44,8 @@ pub(crate) struct LinkLine {
     pub(crate) duplicates: u64,
     /// Did not come, though later ones did.
     pub(crate) missing: u64,
+    /// Came on the subject and were not of a flow; they were removed.
+    pub(crate) foreign: u64,
     /// How often the broker was away.
     pub(crate) outages: u64,
     /// Why it is now.
@@ -70,6 +72,7 @@ fn one(stats: &Stats, node: &NodeStats, link: &LinkStats) -> LinkLine {
         redelivered: link.redelivered,
         duplicates: link.duplicates,
         missing: link.missing,
+        foreign: link.foreign,
         outages: link.outages,
         away: link.away.clone(),
         failed: node.failed,
@@ -86,7 +89,8 @@ fn one(stats: &Stats, node: &NodeStats, link: &LinkStats) -> LinkLine {
             line.waiting += edge.depth as u64;
         }
         let far = link.far.unwrap_or_default();
-        line.delivered = far.delivered;
+        line.delivered = far.delivered - far.missing.min(far.delivered);
+        line.lost += far.missing.min(far.delivered);
         line.waiting += link.stored.saturating_sub(far.received);
         // A report may be ahead of the acknowledgement: then the message is still in flight here, and counts there.
         let ahead = far.received.saturating_sub(link.stored);

@@ -3,7 +3,7 @@
 //! Room: driver.
 //!
 //! # Invariant
-//! A flow starts only if every broker it needs takes our login and keeps a stream for its edge. What fails has an exit code of its own, and then nothing was started.
+//! A flow starts only if every broker it needs takes our login and keeps a stream for its edge, and no other process has our end of it. What fails has an exit code of its own, and then nothing was started.
 
 use surface_flowfile::Plan;
 use surface_flowfile::build::Hooks;
@@ -25,7 +25,10 @@ pub(super) fn ready(plan: &Plan, hooks: Hooks) -> Result<Hooks, Failure> {
     }
     let login = Login::from_env().map_err(|error| Failure::new(Exit::Broker, error.to_string()))?;
     let hooks = hooks.login(login);
-    build::check_brokers(plan, &hooks).map_err(|error| Failure::new(Exit::Broker, error.to_string()))?;
+    build::check_brokers(plan, &hooks).map_err(|error| {
+        let exit = if error.is_taken() { Exit::EdgeTaken } else { Exit::Broker };
+        Failure::new(exit, error.to_string())
+    })?;
     Ok(hooks)
 }
 

@@ -24,6 +24,7 @@ Exit codes:
   3    the flow file is not valid; its problems are shown
   4    there is no such flow, node, edge, kind or part
   8    the broker of an edge cannot be used: it is away, refuses the login, or does not keep the stream
+  9    another process runs our part: it sends to the edge, or receives from it
   130  interrupted by Ctrl-C";
 
 pub(crate) const RUN: &str = "\
@@ -55,6 +56,7 @@ Exit codes:
   3    the flow file is not valid; its problems are shown
   4    the file has no such part
   8    the broker of an edge cannot be used: it is away, refuses the login, or does not keep the stream; nothing was started
+  9    another process runs our part: it sends to the edge, or receives from it; nothing was started
   130  interrupted by Ctrl-C, or stopped at once; 143 by SIGTERM, 129 by SIGHUP";
 
 pub(crate) const CHECK: &str = "\

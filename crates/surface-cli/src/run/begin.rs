@@ -57,7 +57,7 @@ pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
         let message = "--no-journal keeps what a run leaves in a folder of this machine, which nodes of a cluster do not see; leave it out, or use `--on local`";
         return Err(Failure::usage(message.to_owned()));
     }
-    let site = if options.dry_run { None } else { slurm::check(plan)? };
+    let target = if options.dry_run { None } else { slurm::check(plan)? };
     if options.dry_run {
         print(&dry::text(plan, &demands, &estimates, &reasons, &config))?;
         return Ok(0);
@@ -108,7 +108,7 @@ pub(crate) fn begin(options: &Options) -> Result<u8, Failure> {
         fail_fast: options.fail_fast,
         keep_incomplete: options.keep_incomplete,
         overcommit: options.overcommit,
-        site,
+        target,
         config,
         estimates,
         demands,

@@ -20,7 +20,6 @@ use std::time::Duration;
 use mech_process::{KeeperProgram, Keepers, Recovered};
 use sched_jobs::process::{Class, Processes};
 use sched_jobs::{Config, Demand, GpuDriver, Jobs, State, Summary, Waits};
-use sched_slurm::Site;
 use surface_jobfile::Plan;
 use surface_journal::{Estimate, Event as Entry, Journal, JournalError, Outcome, RunLock};
 
@@ -61,7 +60,7 @@ pub(crate) struct RunSetup {
     pub(crate) keep_incomplete: bool,
     pub(crate) overcommit: bool,
     /// How jobs go to Slurm, if any does.
-    pub(crate) site: Option<Site>,
+    pub(crate) target: Option<slurm::Target>,
     pub(crate) config: Config,
     pub(crate) estimates: Vec<Option<Estimate>>,
     pub(crate) demands: Vec<Demand>,
@@ -89,8 +88,13 @@ pub(crate) fn execute(mut setup: RunSetup) -> Result<u8, Failure> {
     }
     let recorder = Arc::new(Recorder::new(writer, setup.tracks.clone(), plan, setup.class, notices.clone()));
     let processes = processes(&folder, &recorder)?;
-    let slurm = match setup.site.take() {
-        Some(site) => Some(slurm::open(site, setup.run_journal.lock.id().as_str(), &folder, &recorder)?),
+    let slurm = match setup.target.take() {
+        Some(target) => {
+            let pause_timeout = setup.config.pause_timeout.max(slurm::PAUSE_TIMEOUT);
+            setup.config.pause_timeout = pause_timeout;
+            let id = setup.run_journal.lock.id().as_str();
+            Some(slurm::open(target, id, &folder, pause_timeout, &recorder)?)
+        }
         None => None,
     };
     let RunSetup { plan, config, run_journal, .. } = &setup;
@@ -112,6 +116,7 @@ pub(crate) fn execute(mut setup: RunSetup) -> Result<u8, Failure> {
     let stop_state = Arc::new(StopState::default());
     let signals = signal_handler::listen_for_signals(notices.clone()).map_err(cannot("listen for signals"))?;
     let handler = SignalHandler {
+        run: setup.run_journal.lock.id().to_string(),
         jobs: jobs.clone(),
         processes: Arc::clone(&processes),
         slurm: slurm.clone(),

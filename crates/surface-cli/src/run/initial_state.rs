@@ -35,6 +35,8 @@ pub(crate) enum InitialState {
         attempt: u32,
         /// Whether it has ended.
         ended: bool,
+        /// Attempts that do not count against its retries, this one included.
+        forgiven: u32,
     },
 }
 
@@ -97,6 +99,8 @@ pub(crate) fn of(
                 token: known.token.clone(),
                 attempt: known.attempt,
                 ended: what != KeeperStatus::Runs,
+                // The journal does not know yet how it ended. If it failed, it is to be retried as any other that failed.
+                forgiven: if retry_failed && what != KeeperStatus::Runs { known.attempt } else { 0 },
             },
         };
     }
@@ -118,7 +122,7 @@ pub(crate) fn of(
         // It ran, and no keeper knows it: lost with its keeper, by a power loss or a SIGKILL. The job is not to blame.
         _ if fails_if_lost && !retry_failed => {
             let token = row.detail.token.clone().unwrap_or_else(|| format!("{}/{}/lost", row.job, row.attempt));
-            InitialState::Found { token, attempt: row.attempt, ended: true }
+            InitialState::Found { token, attempt: row.attempt, ended: true, forgiven: 0 }
         }
         _ => InitialState::Open { attempts: row.attempt, forgiven: 1 },
     }
@@ -156,7 +160,7 @@ mod tests {
         let lost = known(1, KeeperStatus::Lost);
         assert_eq!(super::of(&row(State::Running, 1), 0, Some(&lost), false, true), found(1, true));
         assert_eq!(super::of(&row(State::Queued, 0), 0, Some(&lost), false, true), found(1, true));
-        let by_journal = InitialState::Found { token: "0/1/lost".into(), attempt: 1, ended: true };
+        let by_journal = InitialState::Found { token: "0/1/lost".into(), attempt: 1, ended: true, forgiven: 0 };
         assert_eq!(super::of(&row(State::Running, 1), 0, None, false, true), by_journal);
         assert_eq!(
             super::of(&row(State::Running, 1), 0, Some(&lost), false, false),
@@ -169,7 +173,16 @@ mod tests {
     }
 
     fn found(attempt: u32, ended: bool) -> InitialState {
-        InitialState::Found { token: format!("0/{attempt}/x"), attempt, ended }
+        InitialState::Found { token: format!("0/{attempt}/x"), attempt, ended, forgiven: 0 }
+    }
+
+    #[test]
+    fn an_end_that_only_a_keeper_knows_is_retried_at_once_if_the_user_asks() {
+        let ended = known(2, KeeperStatus::Ended);
+        let forgiven = InitialState::Found { token: "0/2/x".into(), attempt: 2, ended: true, forgiven: 2 };
+        assert_eq!(of(&row(State::Running, 2), 0, Some(&ended), true), forgiven);
+        assert_eq!(of(&row(State::Running, 2), 0, Some(&ended), false), found(2, true));
+        assert_eq!(of(&row(State::Running, 1), 0, Some(&known(1, KeeperStatus::Runs)), true), found(1, false));
     }
 
     fn failed_for_good() -> InitialState {

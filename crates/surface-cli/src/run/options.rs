@@ -43,7 +43,7 @@ Exit codes:
   2    the arguments are not valid
   3    the job file is not valid; its problems are shown
   4    there is no such run
-  5    jobs are to go to Slurm, and its commands are not installed here
+  5    jobs are to go to Slurm, and its commands are not installed here, or SLURM_JWT for slurmrestd is not set
   6    Slurm does not answer
   7    Slurm has no such partition, or can never give a job what it wants
   130  interrupted by Ctrl-C; 143 by SIGTERM, 129 by SIGHUP

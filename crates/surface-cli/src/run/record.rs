@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use mech_process::How;
 use sched_jobs::process::{Class, CommandEnd, InForce, Made, News, Processes, Stamp, exit_code, words};
 use sched_jobs::{AttemptId, Cause, Event, Facts, Followed, Outcome as JobOutcome, State, What};
-use sched_slurm::Slurm;
+use sched_slurm::{Slurm, SlurmId};
 use surface_journal::{Detail, Event as Entry, FileStamp, JournalError, Moved, Outcome, Outputs, Writer};
 
 use super::signal_handler::Notice;
@@ -146,7 +146,7 @@ impl Recorder {
     }
 
     /// The command of a job has begun on a node of a cluster.
-    pub(crate) fn on_placed(&self, attempt: AttemptId, node: &str, id: u64) {
+    pub(crate) fn on_placed(&self, attempt: AttemptId, node: &str, id: SlurmId) {
         if let Some(writer) = &self.inner().writer {
             let words = format!("on node {node}, as Slurm job {id}");
             writer.record(Entry::InForce { job: attempt.job.index() as u32, words });

@@ -72,7 +72,7 @@ pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Fail
     let with_slurm = sched_slurm::left(&marks).map_err(|error| {
         Failure::broken(format!("cannot look for jobs that are with Slurm in {}: {error}", marks.display()))
     })?;
-    let site = slurm::reach(&plan)?;
+    let target = slurm::reach(&plan)?;
     let recovered = Keepers::recover(&keepers).map_err(|error| {
         Failure::broken(format!("cannot look for jobs that still run in {}: {error}", keepers.display()))
     })?;
@@ -118,7 +118,7 @@ pub(crate) fn resume(options: &Options, wanted: Option<&str>) -> Result<u8, Fail
         fail_fast: options.fail_fast || (extra.fail_fast && !options.keep_going),
         keep_incomplete: options.keep_incomplete || extra.keep_incomplete,
         overcommit: options.overcommit,
-        site,
+        target,
         config,
         estimates,
         demands,
@@ -198,7 +198,7 @@ fn sort(plan: &Plan, rows: &[JobRow], recovered: Vec<Recovered>, with_slurm: &[L
             lost.push(clean(&job.name).to_string());
         }
         let mut is_recorded = state.is_over();
-        if let InitialState::Found { token, attempt, ended: true } = &state
+        if let InitialState::Found { token, attempt, ended: true, .. } = &state
             && let Some(end) = ends.get(token.as_str()).filter(|end| end.how == How::Exit(0))
             && let Ok(made) = command(job, plan, true).made()
         {

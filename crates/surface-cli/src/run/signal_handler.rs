@@ -62,6 +62,8 @@ impl StopState {
 
 /// Handles signals and other notices of a run.
 pub(crate) struct SignalHandler {
+    /// The id of the run.
+    pub(crate) run: String,
     pub(crate) jobs: Jobs,
     pub(crate) processes: Arc<Processes>,
     pub(crate) slurm: Option<Arc<Slurm>>,
@@ -103,6 +105,18 @@ impl SignalHandler {
             (self.say)("killing running jobs");
             self.processes.hurry();
             self.slurm.iter().for_each(|slurm| slurm.hurry());
+            let unreachable = self.slurm.as_ref().and_then(|slurm| slurm.unreachable());
+            if let Some((why, running)) = unreachable.filter(|(_, running)| *running > 0) {
+                let (pid, run) = (std::process::id(), &self.run);
+                let (jobs, are) = if running == 1 {
+                    ("1 job runs on a node", "is")
+                } else {
+                    (&*format!("{running} jobs run on nodes"), "are")
+                };
+                (self.say)(&format!(
+                    "{jobs} and {are} killed when Slurm answers; now {why}. To leave at once: `kill -9 {pid}`, and later `bursar cancel {run}` or `bursar run --resume {run}`"
+                ));
+            }
         }
     }
 

@@ -10,19 +10,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sched_jobs::Demand;
-use sched_slurm::{Commands, News, Request, Settings, Site, Slurm, SlurmError, VramAs};
+use sched_slurm::{Cluster, News, Request, Settings, Site, Slurm, VramAs};
 use surface_jobfile::{Job, Plan};
 
 use super::record::Recorder;
-use crate::exit::{Exit, Failure};
+use crate::cluster::{cluster, failure};
+use crate::exit::{Failure, say};
 use crate::runs::marks_dir;
 use crate::view::log_path;
+use crate::view::text::clean;
 
 /// The named resource by which jobs with Slurm are counted. No file can declare it: names there have no spaces.
 pub(crate) const WITH_SLURM: &str = "jobs with Slurm";
 
 /// How many jobs are with Slurm at a time, unless the file says so.
 const WINDOW: u32 = 1_000;
+
+/// How long the scheduler waits at least until a job has paused: Slurm may need seconds for many.
+pub(crate) const PAUSE_TIMEOUT: Duration = Duration::from_secs(40);
 
 /// How many kinds of demand are tried out before a run begins.
 const TRIED_OUT: usize = 50;
@@ -80,7 +85,6 @@ fn site(plan: &Plan) -> Site {
         account: slurm.account.clone(),
         qos: slurm.qos.clone(),
         constraint: slurm.constraint.clone(),
-        options: slurm.options.clone(),
         vram,
         resources: slurm.resources.clone(),
         modules: slurm.modules.clone(),
@@ -88,57 +92,60 @@ fn site(plan: &Plan) -> Site {
     }
 }
 
+/// A cluster, and how jobs are submitted there.
+pub(crate) struct Target {
+    cluster: Arc<dyn Cluster>,
+    site: Site,
+}
+
 /// Whether the jobs of a new run can go to Slurm, before anything starts. `None`: none does.
-pub(crate) fn check(plan: &Plan) -> Result<Option<Site>, Failure> {
-    let Some(site) = reach(plan)? else { return Ok(None) };
+pub(crate) fn check(plan: &Plan) -> Result<Option<Target>, Failure> {
+    let Some(target) = reach(plan)? else { return Ok(None) };
     let mut tried: HashSet<Request> = HashSet::new();
     for job in plan.jobs.iter().filter(|job| plan.is_on_slurm(job)) {
         let request = request(job, job.priority); // a nice value makes nothing impossible
         if tried.len() < TRIED_OUT && tried.insert(request.clone()) {
-            sched_slurm::check_request(&Commands, &site, &job.name, &request).map_err(failure)?;
+            let note = sched_slurm::check_request(&*target.cluster, &target.site, &job.name, &request);
+            if let Some(note) = note.map_err(failure)? {
+                say!("bursar: job `{}`: {note}", clean(&job.name));
+            }
         }
     }
-    Ok(Some(site))
+    Ok(Some(target))
 }
 
 /// How jobs go to Slurm, if it can be reached. For a resumed run that is all: what it wants was tried out when it began, and nodes may be away now. `None`: none goes there.
-pub(crate) fn reach(plan: &Plan) -> Result<Option<Site>, Failure> {
+pub(crate) fn reach(plan: &Plan) -> Result<Option<Target>, Failure> {
     if !is_used(plan) {
         return Ok(None);
     }
-    if let Some(command) = Commands::missing() {
-        return Err(failure(SlurmError::Missing { command: command.to_owned() }));
-    }
-    let mut site = site(plan);
-    sched_slurm::check(&Commands, &mut site).map_err(failure)?;
-    Ok(Some(site))
+    let (cluster, mut site) = (cluster(plan)?, site(plan));
+    sched_slurm::check(&*cluster, &mut site).map_err(failure)?;
+    Ok(Some(Target { cluster, site }))
 }
 
 /// The executor of a run whose folder is `folder`.
-pub(crate) fn open(site: Site, run: &str, folder: &Path, recorder: &Arc<Recorder>) -> Result<Arc<Slurm>, Failure> {
+pub(crate) fn open(
+    target: Target,
+    run: &str,
+    folder: &Path,
+    pause_timeout: Duration,
+    recorder: &Arc<Recorder>,
+) -> Result<Arc<Slurm>, Failure> {
     let (logs, news) = (folder.join("logs"), Arc::clone(recorder));
     let settings = Settings {
         folder: marks_dir(folder),
         run: run.to_owned(),
-        site,
+        site: target.site,
         log: Box::new(move |attempt| log_path(&logs, attempt.job.index(), attempt.attempt)),
         listen: Box::new(move |attempt, what| match what {
             News::Placed { node, id } => news.on_placed(attempt, node, id),
             News::Warning(text) => news.on_news(attempt, sched_jobs::process::News::Warning(text)),
             _ => news.on_news(attempt, sched_jobs::process::News::Ended),
         }),
+        pause_timeout,
     };
-    let slurm = Arc::new(Slurm::open(Arc::new(Commands), settings).map_err(failure)?);
+    let slurm = Arc::new(Slurm::open(target.cluster, settings).map_err(failure)?);
     recorder.watch_slurm(Arc::downgrade(&slurm));
     Ok(slurm)
-}
-
-fn failure(error: SlurmError) -> Failure {
-    let exit = match error {
-        SlurmError::Missing { .. } => Exit::NoSlurm,
-        SlurmError::Unreachable { .. } => Exit::SlurmSilent,
-        SlurmError::NoPartition { .. } | SlurmError::Refused { .. } => Exit::SlurmRefuses,
-        _ => Exit::Failed,
-    };
-    Failure::new(exit, error.to_string())
 }

@@ -85,8 +85,8 @@ pub(crate) fn jobs<'a>(
                 retry.times = retry.times.saturating_sub(attempts.saturating_sub(*forgiven));
                 job = execute(job).attempts_made(*attempts);
             }
-            InitialState::Found { token, attempt, .. } => {
-                retry.times = retry.times.saturating_sub(attempt - 1);
+            InitialState::Found { token, attempt, forgiven, .. } => {
+                retry.times = retry.times.saturating_add(*forgiven).saturating_sub(attempt - 1);
                 job = execute(job).attempts_made(attempt - 1).found(token).priority(FIRST);
                 if let Some(cards) = was_on.get(token) {
                     job = job.was_on(cards);

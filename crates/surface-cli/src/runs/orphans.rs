@@ -13,11 +13,12 @@ use std::time::Duration;
 use mech_process::{How, KeeperProgram, Keepers, Recovered, Report};
 use sched_jobs::State;
 use sched_jobs::process::Processes;
-use sched_slurm::{Commands, Left, Remains};
+use sched_slurm::{Left, Remains};
 use surface_jobfile::{Incomplete, Job};
 use surface_journal::{Detail, Filter, JobRow, Journal, Moved, RunRow, Status};
 
 use super::{command, keepers_dir, kept_plan, marks_dir};
+use crate::cluster::cluster;
 use crate::exit::Failure;
 use crate::view::text::{clean, listed};
 
@@ -115,8 +116,12 @@ pub(crate) fn end(journal: &Journal, run: &RunRow, wanted: &[String], now: bool)
     drop(report_end);
     let mut with_slurm = with_slurm(&marks_dir(lock.folder()));
     with_slurm.retain(|left| plan.jobs.get(left.key.job as usize).is_some_and(is_named));
-    let cancelled_in_slurm = sched_slurm::cancel_left(&Commands, &marks_dir(lock.folder()), &with_slurm)
-        .map_err(|error| Failure::broken(format!("cannot cancel the jobs of run {} in Slurm: {error}", run.id)))?;
+    let cancelled_in_slurm = if with_slurm.is_empty() {
+        Vec::new()
+    } else {
+        sched_slurm::cancel_left(&*cluster(&plan)?, &marks_dir(lock.folder()), &with_slurm)
+            .map_err(|error| Failure::broken(format!("cannot cancel the jobs of run {} in Slurm: {error}", run.id)))?
+    };
     // What ended by itself meanwhile is not cancelled: a resumed run learns how from its keeper.
     let mut cancelled: Vec<String> = orphaned;
     cancelled.extend(ends.iter().take(count).filter(|end| end.how == How::Cancelled).map(|end| end.token));

@@ -2,7 +2,7 @@
 
 use std::process::Output;
 
-use crate::lab::{Lab, text};
+use crate::lab::{Lab, reader, text};
 
 fn refused(lab: &Lab, output: &Output, code: i32, words: &str) {
     let said = text(output);
@@ -34,4 +34,43 @@ fn a_machine_without_slurm_is_told_apart_from_a_controller_that_is_down() {
     lab.kill("slurmctld");
     refused(&lab, &lab.run(&["run", "jobs.toml", "--on", "slurm"]), 6, "Slurm does not answer");
     lab.start_missing();
+}
+
+#[test]
+#[ignore = "needs a Slurm cluster: cargo xtask test cluster"]
+fn an_option_with_which_nothing_is_submitted_is_named() {
+    let lab = Lab::new("[slurm]\noptions = ['--test-only']\n[job.a]\nrun = 'true'");
+    refused(
+        &lab,
+        &lab.run(&["run", "jobs.toml", "--on", "slurm"]),
+        3,
+        "cannot have `--test-only`: with it nothing is submitted",
+    );
+}
+
+#[test]
+#[ignore = "needs a Slurm cluster: cargo xtask test cluster"]
+fn a_prologue_that_exits_is_named() {
+    let lab = Lab::new("[slurm]\nprologue = 'exit 3'\n[job.a]\nrun = 'touch effects'");
+    assert_eq!(lab.run(&["run", "jobs.toml", "--on", "slurm"]).status.code(), Some(1));
+    assert!(lab.show().contains("the prologue of [slurm] exited with 3"), "{}", lab.show());
+    assert!(lab.effects().is_empty());
+}
+
+#[test]
+#[ignore = "needs a Slurm cluster: cargo xtask test cluster"]
+fn who_kills_what_runs_while_slurm_is_away_is_told_the_way_out() {
+    let lab = Lab::new("[job.a]\nrun = 'echo {job} > begun; sleep 100'");
+    let mut run = lab.start(&["run", "jobs.toml", "--on", "slurm"]);
+    let said = reader(run.0.stderr.take());
+    lab.until("it runs", || text(&lab.run(&["why", "a"])).contains("is running on n"));
+    lab.kill("slurmctld");
+    run.signal("-INT");
+    lab.until("Slurm is missed", || text(&lab.run(&["why", "a"])).contains("Slurm does not answer"));
+    run.signal("-INT");
+    lab.start_missing();
+    assert_eq!(lab.ended(&mut run).code(), Some(130));
+    let said = String::from_utf8(said.join().unwrap()).unwrap();
+    let line = said.lines().find(|line| line.contains("killed when Slurm answers")).expect(&said);
+    assert!(line.contains("1 job runs on a node") && line.contains("bursar cancel "), "{line}");
 }

@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread::sleep;
+use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -16,19 +17,37 @@ pub(crate) const LONG: Duration = Duration::from_secs(240);
 /// One test at a time: they kill parts of the one cluster.
 static ALONE: Mutex<()> = Mutex::new(());
 
+/// Who jobs of slurmrestd belong to: a user that every Debian has. It refuses root.
+pub(crate) const USER: &str = "games";
+
 pub(crate) struct Lab {
     pub(crate) folder: TempDir,
     cluster: PathBuf,
+    /// Whether this program runs as that user, too.
+    as_user: bool,
     _alone: MutexGuard<'static, ()>,
 }
 
 impl Lab {
     pub(crate) fn new(jobs: &str) -> Self {
+        Self::of(jobs, false)
+    }
+
+    /// One in which everything belongs to [`USER`].
+    pub(crate) fn of_user(jobs: &str) -> Self {
+        Self::of(jobs, true)
+    }
+
+    fn of(jobs: &str, as_user: bool) -> Self {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let cluster = std::env::var_os("BURSAR_CLUSTER_DIR").map(PathBuf::from);
         let cluster = cluster.expect("BURSAR_CLUSTER_DIR names the cluster: run `cargo xtask test cluster`");
-        let lab = Self { folder: tempfile::tempdir().unwrap(), cluster, _alone: alone };
+        let lab = Self { folder: tempfile::tempdir().unwrap(), cluster, as_user, _alone: alone };
         lab.write("jobs.toml", jobs);
+        if as_user {
+            let owned = Command::new("chown").args(["-R", USER]).arg(lab.folder.path()).status();
+            assert!(owned.unwrap().success());
+        }
         lab.start_missing();
         lab.wait_until_idle();
         lab
@@ -38,8 +57,9 @@ impl Lab {
         self.folder.path().join(name)
     }
 
+    /// Writes a file; `FOLDER` in it stands for the folder.
     pub(crate) fn write(&self, name: &str, text: &str) {
-        fs::write(self.path(name), text).unwrap();
+        fs::write(self.path(name), text.replace("FOLDER", &self.folder.path().display().to_string())).unwrap();
     }
 
     fn with_env(&self, mut command: Command) -> Command {
@@ -49,17 +69,26 @@ impl Lab {
         command
     }
 
+    /// Starts it. It is killed when the result is dropped.
+    pub(crate) fn start(&self, args: &[&str]) -> Run {
+        Run(self.bursar(args).spawn().unwrap())
+    }
+
     pub(crate) fn bursar(&self, args: &[&str]) -> Command {
-        let mut command = self.with_env(Command::new(env!("CARGO_BIN_EXE_bursar")));
+        let program = env!("CARGO_BIN_EXE_bursar");
+        let command = if self.as_user { as_user(program) } else { Command::new(program) };
+        let mut command = self.with_env(command);
         command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
 
     /// Runs it to its end.
     pub(crate) fn run(&self, args: &[&str]) -> Output {
-        let mut child = self.bursar(args).spawn().unwrap();
-        self.ended(&mut child);
-        child.wait_with_output().unwrap()
+        let mut run = self.start(args);
+        let (out, err) = (reader(run.0.stdout.take()), reader(run.0.stderr.take()));
+        let status = self.ended(&mut run);
+        let read = |reader: JoinHandle<Vec<u8>>| reader.join().unwrap();
+        Output { status, stdout: read(out), stderr: read(err) }
     }
 
     /// A command of Slurm; what it printed.
@@ -94,6 +123,15 @@ impl Lab {
             let line = shown.lines().find(|line| line.split_whitespace().next() == Some(&name)).unwrap_or_default();
             let has_failed = line.contains(" failed ") || line.contains(" cancelled ");
             assert!(count == 1 || (count == 0 && has_failed), "effect {name} is there {count} times: {line}\n{shown}");
+        }
+    }
+
+    /// Waits until that is so.
+    pub(crate) fn until(&self, what: &str, is_so: impl Fn() -> bool) {
+        let began = Instant::now();
+        while !is_so() {
+            assert!(began.elapsed() < LONG / 4, "{what}: it never did\n{}", self.show());
+            sleep(Duration::from_millis(50));
         }
     }
 
@@ -147,9 +185,28 @@ impl Lab {
         Conf { lab: self, path, before }
     }
 
+    /// Starts slurmrestd on a socket in the folder, as a user whose connections alone it takes. It is killed when the result is dropped.
+    pub(crate) fn slurmrestd(&self) -> Run {
+        let socket = self.path("rest.sock");
+        let _ = fs::remove_file(&socket); // of one that was killed
+        let log = fs::File::create(self.cluster.join("log/slurmrestd.log")).unwrap();
+        let mut command = self.with_env(as_user("slurmrestd"));
+        command.args(["-a", "rest_auth/local", "-s", "openapi/v0.0.38,openapi/v0.0.37"]);
+        // Set, also to nothing, it would want tokens.
+        command.env_remove("SLURM_JWT").arg(format!("unix:{}", socket.display())).stdout(Stdio::null()).stderr(log);
+        let run = Run(command.spawn().unwrap());
+        self.until("slurmrestd listens", || socket.exists());
+        run
+    }
+
+    fn cancel_all(&self) {
+        self.slurm("scancel", &["--me"]);
+        self.slurm("scancel", &[&format!("--user={USER}")]);
+    }
+
     pub(crate) fn wait_until_idle(&self) {
         let began = Instant::now();
-        self.slurm("scancel", &["--me"]);
+        self.cancel_all();
         loop {
             let idle = self.slurm("sinfo", &["-h", "-N", "-o", "%T"]);
             if idle.lines().filter(|state| *state == "idle").count() == 3 {
@@ -169,10 +226,10 @@ impl Lab {
     }
 
     /// Waits for the end of a run. One that hangs is a failure.
-    pub(crate) fn ended(&self, child: &mut Child) -> ExitStatus {
+    pub(crate) fn ended(&self, run: &mut Run) -> ExitStatus {
         let (began, mut looked) = (Instant::now(), Instant::now());
         loop {
-            if let Some(status) = child.try_wait().unwrap() {
+            if let Some(status) = run.0.try_wait().unwrap() {
                 return status;
             }
             if looked.elapsed() > Duration::from_secs(1) {
@@ -180,12 +237,62 @@ impl Lab {
                 looked = Instant::now();
             }
             if began.elapsed() > LONG {
-                let _ = child.kill();
+                run.kill();
                 panic!("the run hangs:\n{}\n{}", self.show(), self.slurm("squeue", &[]));
             }
             sleep(Duration::from_millis(10));
         }
     }
+}
+
+/// Whatever a test leaves: nothing of it runs on, also if it failed.
+impl Drop for Lab {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            return; // the next one waits until the cluster is idle
+        }
+        self.start_missing();
+        self.cancel_all();
+        let began = Instant::now();
+        while !self.slurm("squeue", &["-h"]).is_empty() && began.elapsed() < LONG / 4 {
+            sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+/// A program as [`USER`].
+fn as_user(program: &str) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", USER, "--regid", USER, "--clear-groups", program]);
+    command
+}
+
+/// A process that ends with its test.
+pub(crate) struct Run(pub(crate) Child);
+
+impl Run {
+    pub(crate) fn kill(&mut self) {
+        let _ = self.0.kill(); // it may have ended
+        let _ = self.0.wait();
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        assert!(Command::new("kill").args([name, &self.0.id().to_string()]).status().unwrap().success());
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+pub(crate) fn reader(stream: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = stream.expect("it is piped").read_to_end(&mut bytes); // what was read until then
+        bytes
+    })
 }
 
 pub(crate) struct Conf<'a> {

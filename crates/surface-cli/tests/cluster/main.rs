@@ -3,7 +3,9 @@
 //! # The law
 //! Each job's effect, a line in a file, is there exactly once, or the run says that the job failed. No run hangs.
 
+mod arrays;
 mod errors;
 mod kills;
 mod lab;
+mod rest;
 mod runs;

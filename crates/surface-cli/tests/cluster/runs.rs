@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use crate::lab::{Lab, text};
 
@@ -49,7 +48,7 @@ fn exit_codes_retries_timeouts_and_outputs_are_as_on_one_machine() {
         "ran longer than its timeout of 1 s",
         "did not make its output",
         "cancelled",
-        "the prologue is not there on the node",
+        "/none is not there on its node",
     ] {
         assert!(shown.contains(words), "`{words}` is not in\n{shown}");
     }
@@ -62,7 +61,7 @@ fn why_ps_logs_pause_and_cancel_work_while_it_runs() {
     let lab = Lab::new(
         "[job.long]\ncpu = 4\nrun = 'echo begun; sleep 60'\n[job.other]\nforeach = { i = '1..3' }\ncpu = 4\nrun = 'sleep 3'\n[job.free]\nrun = 'true'\n",
     );
-    let mut run = lab.bursar(&["run", "jobs.toml", "--on", "slurm"]).spawn().unwrap();
+    let mut run = lab.start(&["run", "jobs.toml", "--on", "slurm"]);
     let until = |args: &[&str], words: &str| {
         for _ in 0..200 {
             if text(&lab.run(args)).contains(words) {
@@ -89,9 +88,9 @@ fn why_ps_logs_pause_and_cancel_work_while_it_runs() {
 #[ignore = "needs a Slurm cluster: cargo xtask test cluster"]
 fn an_interrupted_run_leaves_nothing_in_the_queue_and_can_be_resumed() {
     let lab = Lab::new("[job.a]\nforeach = { i = '1..20' }\nrun = 'sleep 1; echo {job} >> effects'\n");
-    let mut run = lab.bursar(&["run", "jobs.toml", "--on", "slurm"]).spawn().unwrap();
+    let mut run = lab.start(&["run", "jobs.toml", "--on", "slurm"]);
     std::thread::sleep(std::time::Duration::from_secs(2));
-    assert!(Command::new("kill").arg(run.id().to_string()).status().unwrap().success());
+    run.signal("-TERM");
     assert_eq!(lab.ended(&mut run).code(), Some(143));
     assert_eq!(lab.slurm("squeue", &["-h", "-t", "running,pending"]), "");
     assert!(lab.run(&["run", "--resume"]).status.success());

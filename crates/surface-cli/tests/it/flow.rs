@@ -444,7 +444,7 @@ fn what_a_delay_or_a_program_has_not_handled_when_the_flow_is_stopped_is_lost() 
         let site = site(&format!(
             "edges = ['a -> p -> b']\n[flow]\ndrain = '50ms'\n[node.a]\nkind = 'numbers'\nto = 100\n[node.p]\n{slow}\n[node.b]\nkind = 'print'"
         ));
-        let output = site.bursar("flow run flow.toml --for 500ms");
+        let output = site.bursar("flow run flow.toml --for 2s");
         assert_code(&output, 1);
         let last = last_lines(&output.stderr);
         let wanted = format!(" · {} delivered, {lost} lost", if lost == 100 { "0 messages" } else { "1 message" });

@@ -2,6 +2,8 @@
 //!
 //! Those that take long are ignored by default: `cargo test -p bursar-cli --test nats -- --include-ignored`.
 
+mod ends;
+mod lost;
 mod numbers;
 mod outages;
 mod refusals;

@@ -1,9 +1,11 @@
 //! A broker that is away while a flow runs.
 
+use std::time::{Duration, Instant};
+
 use serde_json::Value;
 use test_support::{Broker, until, until_some};
 
-use crate::site::{LIMIT, Site, link};
+use crate::site::{LIMIT, Process, Site, link};
 
 const FLOW: &str = r#"
 [part.here]
@@ -75,6 +77,79 @@ fn an_edge_of_the_latest_replaces_at_the_sender() {
 fn an_edge_that_drops_drops_at_the_sender() {
     let Some(sent) = through_an_outage("drop", |edge| edge["dropped"].as_u64() > Some(20)) else { return };
     assert!(sent["dropped"].as_u64() > Some(20), "{sent}");
+}
+
+/// A flow that is told by people: its lines, and how it ended.
+fn said(process: Process, code: i32) -> String {
+    let output = process.output();
+    let lines = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{lines}");
+    lines
+}
+
+#[test]
+fn messages_that_the_broker_lost_are_counted_and_change_the_exit_code() {
+    let Some(broker) = Broker::start() else { return };
+    let mut site = Site::new(broker, &FLOW.replace("POLICY", "block"));
+    let here = site.start("here");
+    let id = until_some(LIMIT, "it sends", || links(&site).pop().map(|link| link["flow"].as_str().unwrap().to_owned()));
+    let there = site.start_plain("there");
+    until(LIMIT, "messages come", || site.lines("out.txt") > 50);
+    // The receiver is stopped, and so gives no answer. Of what is stored from now on the broker has sent it the first packs already, as many as it had asked for.
+    let stored = || stats_of(&site, &id)["links"][0]["stored"].as_u64().unwrap();
+    let before = stored();
+    there.signal("STOP");
+    until(LIMIT, "some are only at the broker", || stored() > before + 400);
+    site.broker.erase();
+    site.broker.restart();
+    there.signal("CONT");
+    let lines = site.lines("out.txt");
+    until(LIMIT, "messages come again", || site.lines("out.txt") > lines + 50);
+    here.signal("INT");
+    let sent = super::site::link(&here.code(130), "clock!publish")["stored"].as_u64().unwrap();
+    let told = said(there, 1);
+    let missing = sent - site.lines("out.txt") as u64;
+    assert!(missing > 0 && told.contains(&format!("{missing} missing at the broker")), "{missing} of {sent}: {told}");
+    assert!(told.contains("`clock!subscribe` never got"), "{told}");
+}
+
+#[test]
+fn an_outage_is_told_when_it_begins_and_ends_and_by_who_is_stopped_within_it() {
+    let Some(broker) = Broker::start() else { return };
+    let mut site = Site::new(broker, &FLOW.replace("POLICY", "block"));
+    let (here, there) = (site.start_plain("here"), site.start_plain("there"));
+    until(LIMIT, "messages come", || site.lines("out.txt") > 50);
+    let broker = format!("nats://127.0.0.1:{}/clock", site.broker.port());
+    site.broker.kill();
+    until(LIMIT, "the broker is away", || links(&site).iter().filter(|link| link["away"].is_string()).count() == 2);
+    let began = Instant::now();
+    here.signal("INT");
+    let told = said(here, 130);
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+    let last = told.lines().last().unwrap();
+    assert!(last.contains("left behind") && last.contains(&format!("clock!publish, {broker}: ")), "{told}");
+    assert!(told.contains(&format!("away      clock!publish: {broker}: ")), "{told}");
+    site.broker.restart();
+    until(LIMIT, "the broker is back", || links(&site).iter().all(|link| link["away"].is_null()));
+    there.signal("INT");
+    let told = said(there, 130);
+    assert!(told.contains(&format!("away      clock!subscribe: {broker}: ")), "{told}");
+}
+
+/// The halves of edges of all flows that run.
+fn links(site: &Site) -> Vec<Value> {
+    let flows: Value = serde_json::from_slice(&site.output("flow ps --json").stdout).unwrap_or_default();
+    let ids = flows.as_array().into_iter().flatten().filter_map(|flow| flow["flow"].as_str());
+    let links = ids.map(|id| {
+        let mut link = stats_of(site, id)["links"][0].clone();
+        link["flow"] = id.into();
+        link
+    });
+    links.collect()
+}
+
+fn stats_of(site: &Site, id: &str) -> Value {
+    serde_json::from_slice(&site.output(&format!("flow stats {id} --json")).stdout).unwrap_or_default()
 }
 
 /// The counts of both halves, each of its own process, as soon as they have come so far.

@@ -50,6 +50,12 @@ impl Site {
         Process(Some(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()))
     }
 
+    /// Starts a part of the flow, which tells people how it is.
+    pub(crate) fn start_plain(&self, part: &str) -> Process {
+        let mut command = self.command(&format!("flow run flow.toml --plain --part {part}"));
+        Process(Some(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()))
+    }
+
     pub(crate) fn output(&self, words: &str) -> Output {
         self.command(words).output().unwrap()
     }
@@ -68,11 +74,27 @@ impl Process {
         child.wait().unwrap();
     }
 
+    /// Sends it a signal, as `INT`.
+    pub(crate) fn signal(&self, name: &str) {
+        let id = self.0.as_ref().unwrap().id().to_string();
+        assert!(Command::new("kill").args([&format!("-{name}"), &id]).status().unwrap().success());
+    }
+
+    /// Waits for its end, however that is.
+    pub(crate) fn output(mut self) -> Output {
+        self.0.take().unwrap().wait_with_output().unwrap()
+    }
+
     /// Waits for its end, which is a good one. Returns its last event.
-    pub(crate) fn ended(mut self) -> Value {
+    pub(crate) fn ended(self) -> Value {
+        self.code(0)
+    }
+
+    /// Waits for its end with this exit code. Returns its last event.
+    pub(crate) fn code(mut self, code: i32) -> Value {
         let output = self.0.take().unwrap().wait_with_output().unwrap();
         let (events, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        assert!(output.status.success(), "{}: {errors}\n{events}", output.status);
+        assert_eq!(output.status.code(), Some(code), "{}: {errors}\n{events}", output.status);
         serde_json::from_str(events.lines().last().unwrap()).unwrap()
     }
 }

@@ -36,15 +36,17 @@ mod with {
         nats::subscribe(edge(over, hooks), |bytes| Ok(json::read(std::str::from_utf8(bytes)?)?))
     }
 
-    /// Connects once to the broker of every edge of the plan, so that what is wrong there is known before anything runs.
+    /// Connects once to the broker of every edge of the plan, so that what is wrong there, and who is at our end already, is known before anything runs.
     ///
     /// # Errors
     /// The first that cannot be used.
     pub fn check(plan: &Plan, hooks: &Hooks) -> Result<(), NatsError> {
         let plan = plan.apart();
         for node in &plan.nodes {
-            if let Action::Publish { over, .. } | Action::Subscribe(over) = &node.action {
-                edge(over, hooks).check()?;
+            match &node.action {
+                Action::Publish { over, .. } => edge(over, hooks).check_sender()?,
+                Action::Subscribe(over) => edge(over, hooks).check_receiver()?,
+                _ => {}
             }
         }
         Ok(())

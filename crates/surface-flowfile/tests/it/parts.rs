@@ -87,6 +87,13 @@ fn a_node_is_in_one_part() {
 }
 
 #[test]
+fn a_part_without_nodes_is_refused_before_it_runs() {
+    let text = fleet(EDGE) + "[part.spare]\nnodes = []\n";
+    let said = "20:7: part `spare` has no node, so its process would have nothing to run; write the names of its nodes into `nodes`, or remove the part";
+    says(&text, &[said]);
+}
+
+#[test]
 fn a_circle_through_several_parts_is_a_circle() {
     let text = r##"
 [part.a]

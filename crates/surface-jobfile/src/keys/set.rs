@@ -260,6 +260,17 @@ pub(super) fn slurm_text<'t>(slurm: &mut Slurm, key: &Key, node: &Node<'t>, valu
     *field = Some(text);
 }
 
+/// The kind of the address; whether it is one is known where it is used.
+pub(super) fn slurm_rest<'t>(slurm: &mut Slurm, key: &Key, node: &Node<'t>, values: &mut Values<'t>) {
+    let Some(text) = values.some_text(&key.field, node) else { return };
+    if !["unix:/", "http://"].iter().any(|kind| text.strip_prefix(kind).is_some_and(|rest| !rest.is_empty())) {
+        let message = format!("`rest` is `{text}`, which is no address of slurmrestd");
+        let help = "write \"unix:/PATH\" with the path of its socket, or \"http://HOST:PORT\"";
+        return values.report.add(&node.at, message, help);
+    }
+    slurm.rest = Some(text.to_owned());
+}
+
 /// A list of `[slurm]`.
 pub(super) fn slurm_texts<'t>(slurm: &mut Slurm, key: &Key, node: &Node<'t>, values: &mut Values<'t>) {
     let texts = values.texts(&key.field, node).unwrap_or_default();

@@ -114,6 +114,13 @@ pub(crate) const RUN: &[Key] = &[key(
 /// How jobs go to Slurm.
 pub(crate) const SLURM: &[Key] = &[
     key(
+        Field::new("rest", "\"unix:/PATH\" or \"http://HOST:PORT\"", "\"unix:/run/slurmrestd.sock\""),
+        Text,
+        "the commands sbatch, squeue, scontrol, scancel and sinfo",
+        "where slurmrestd listens, if jobs are to go through it; SLURM_JWT has the token of SLURM_USER_NAME",
+        Set::Slurm(set::slurm_rest),
+    ),
+    key(
         Field::new("partition", "a text", "\"gpu\""),
         Text,
         "that of the cluster",

@@ -242,6 +242,7 @@ fn a_job_says_where_it_runs_before_its_file_does() {
         [run]
         on = "slurm"
         [slurm]
+        rest = "unix:/run/rest.sock"
         partition = "gpu"
         vram = "gres:vram"
         modules = ["cuda/12"]
@@ -264,6 +265,7 @@ fn a_job_says_where_it_runs_before_its_file_does() {
     assert_eq!((plan.jobs[0].tasks, plan.jobs[0].nodes), (Some(64), Some(4)));
     assert_eq!(plan.jobs[2].tasks, None, "it is a limit of the program");
     let slurm = &plan.slurm;
+    assert_eq!(slurm.rest.as_deref(), Some("unix:/run/rest.sock"));
     assert_eq!(
         (slurm.partition.as_deref(), slurm.vram.as_deref(), slurm.window),
         (Some("gpu"), Some("gres:vram"), Some(50))

@@ -32,6 +32,9 @@ mistakes! {
     video_memory_has_one_of_two_names_in_slurm:
         "[slurm]\nvram = 'shard'\n[job.a]\nrun = 'true'"
         => "test.toml:2:8: `vram` is `shard`, which names no resource of Slurm; write \"gres:vram\" for a generic resource that counts MiB, or \"gpu\" for whole graphics cards";
+    slurmrestd_has_an_address_of_one_of_two_kinds:
+        "[slurm]\nrest = 'host:6820'\n[job.a]\nrun = 'true'"
+        => "test.toml:2:8: `rest` is `host:6820`, which is no address of slurmrestd; write \"unix:/PATH\" with the path of its socket, or \"http://HOST:PORT\"";
     a_resource_of_slurm_is_a_licence_or_generic:
         "[slurm]\nresources = { oven = 'oven' }\n[job.a]\nrun = 'true'"
         => "test.toml:2:22: `oven` names no resource of Slurm; write `oven = \"license:NAME\"` or `oven = \"gres:NAME\"`";

@@ -12,7 +12,7 @@
 use std::time::Duration;
 
 use super::rates::Rates;
-use crate::control::{EdgeLine, FlowLine};
+use crate::control::{EdgeLine, FlowLine, LinkLine};
 use crate::view::text::{clean, counted, errors, grouped, listed, rate, stamp, time};
 
 /// Full edges that a line names.
@@ -99,6 +99,7 @@ pub(crate) fn last_line(ended: &Ended, flow: &FlowLine) -> String {
         (totals.replaced, "replaced by newer"),
         (totals.coalesced, "merged"),
         (totals.waiting, "left behind"),
+        (flow.links.iter().map(|link| link.missing).sum(), "missing at the broker"),
         (totals.errors, errors(totals.errors)),
     ];
     parts.extend(some(&counts));
@@ -112,5 +113,24 @@ pub(crate) fn last_line(ended: &Ended, flow: &FlowLine) -> String {
         Ended::Interrupted => format!("interrupted after {took}"),
         Ended::Killed => format!("killed after {took}"),
     };
-    format!("{}: {what} · {}", clean(&flow.name), parts.join(", "))
+    let mut line = format!("{}: {what} · {}", clean(&flow.name), parts.join(", "));
+    for link in flow.links.iter().filter(|_| !matches!(ended, Ended::Done | Ended::Stopped(_))) {
+        if let Some(why) = &link.away {
+            line += &format!(" · {}, {}", clean(&link.node), away(link, why));
+        }
+    }
+    line
+}
+
+/// The broker of an edge is away, or is back.
+pub(crate) fn plain_link(at: Duration, link: &LinkLine, why: Option<&str>) -> String {
+    let (what, text) = match why {
+        Some(why) => ("away ", away(link, why)),
+        None => ("back ", clean(&link.address)),
+    };
+    format!("{}{what}     {}: {text}", stamp(at), clean(&link.node))
+}
+
+fn away(link: &LinkLine, why: &str) -> String {
+    format!("{}: {}", clean(&link.address), clean(why))
 }

@@ -31,6 +31,7 @@ pub(crate) fn lines(link: &LinkLine) -> [String; 2] {
         ("redelivered", link.redelivered),
         ("duplicates dropped", link.duplicates),
         ("missing", link.missing),
+        ("foreign messages removed", link.foreign),
         ("outages", link.outages),
     ];
     for (what, number) in others.into_iter().filter(|(_, number)| *number > 0) {

@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use bursar::flow::Handle;
 
 use super::frame::{FrameContext, frame};
-use super::lines::{Ended, last_line, plain, plain_error};
+use super::lines::{Ended, last_line, plain, plain_error, plain_link};
 use super::rates::Rates;
 use crate::control::event::{Counts, Event};
-use crate::control::{FlowLine, Totals};
+use crate::control::{FlowLine, LinkLine, Totals};
 use crate::exit::say;
 use crate::view::Mode;
 use crate::view::paint::{Paint, Screen};
@@ -29,6 +29,8 @@ const FRAME_INTERVAL: Duration = Duration::from_millis(100);
 const LINE_INTERVAL: Duration = Duration::from_secs(1);
 /// How often errors are checked where nothing is drawn.
 const ERROR_INTERVAL: Duration = Duration::from_millis(250);
+/// Reasons that are said while a broker is away.
+const REASONS_MAX: usize = 8;
 /// Lines of a frame.
 const LINES_MAX: usize = 100;
 /// Lines of the last frame.
@@ -44,6 +46,8 @@ pub(super) struct Watcher {
     screen: Screen<crate::streams::Blocking<std::io::Stdout>>,
     /// Errors of each node that were reported.
     errors: HashMap<String, u64>,
+    /// Why brokers are away, of each node: all that was said since it was there last.
+    away: HashMap<String, Vec<String>>,
     reported_at: Instant,
     /// The totals of the last line.
     reported: Option<Totals>,
@@ -58,6 +62,7 @@ impl Watcher {
             paint: Paint(console::colors_enabled()),
             screen: Screen::new(crate::streams::stdout()),
             errors: HashMap::new(),
+            away: HashMap::new(),
             reported_at: Instant::now(),
             reported: None,
         }
@@ -128,6 +133,9 @@ impl Watcher {
                 say!("{}", plain_error(flow.elapsed(), &node.id, error, node.errors));
             }
         }
+        if self.printer.mode != Mode::Json {
+            flow.links.iter().for_each(|link| self.report_link(flow.elapsed(), link));
+        }
         let totals = flow.totals();
         if self.reported_at.elapsed() < LINE_INTERVAL || self.reported == Some(totals) {
             return;
@@ -137,6 +145,21 @@ impl Watcher {
             self.print(Event { stats: Some(flow), ..Event::new(flow.elapsed(), "stats") });
         } else {
             say!("{}", plain(flow, &self.rates));
+        }
+    }
+
+    /// A line when the broker of an edge is away, one for each further reason, and one when it is back.
+    fn report_link(&mut self, at: Duration, link: &LinkLine) {
+        match &link.away {
+            Some(why) => {
+                let said = self.away.entry(link.node.clone()).or_default();
+                if !said.contains(why) && said.len() < REASONS_MAX {
+                    said.push(why.clone());
+                    say!("{}", plain_link(at, link, Some(why)));
+                }
+            }
+            None if self.away.remove(&link.node).is_some() => say!("{}", plain_link(at, link, None)),
+            None => {}
         }
     }
 

@@ -1,0 +1,81 @@
+//! A run on a cluster that a test plays.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use sched_jobs::process::Command;
+use sched_jobs::{AttemptId, Cause, Jobs};
+use sched_slurm::{Cluster, Job, Request, Settings, Site, Slurm, SlurmId};
+
+use crate::fake::Fake;
+
+pub(crate) const ONE: SlurmId = SlurmId { job: 1, task: None };
+pub(crate) const LONG: Duration = Duration::from_secs(30);
+pub(crate) const EFFECT: &str = "echo effect >> effects";
+
+pub(crate) struct Play {
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) fake: Arc<Fake>,
+    pub(crate) slurm: Arc<Slurm>,
+    pub(crate) jobs: Jobs,
+}
+
+impl Play {
+    pub(crate) fn new(starts: bool) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let fake = Arc::new(Fake::default());
+        fake.state().starts = starts;
+        let slurm = slurm(&fake, folder.path());
+        Self { folder, fake, slurm, jobs: Jobs::builder().build() }
+    }
+
+    pub(crate) fn marks(&self) -> std::path::PathBuf {
+        self.folder.path().join("marks")
+    }
+
+    /// A job that leaves a line.
+    pub(crate) fn job(&self, name: &str, line: &str) -> sched_jobs::Job {
+        let mut command = Command::new(["sh", "-c", line]);
+        command.cwd = Some(self.folder.path().to_owned());
+        command.grace = Duration::from_secs(1);
+        let work = Job { command, request: Request::default() };
+        sched_jobs::Job::new(name).cpu_slots(0).ram_mb(0).execute(self.slurm.clone(), Arc::new(work))
+    }
+
+    pub(crate) fn effects(&self) -> usize {
+        fs::read_to_string(self.folder.path().join("effects")).unwrap_or_default().lines().count()
+    }
+
+    pub(crate) fn ends(&self) {
+        self.jobs.wait_timeout(LONG).expect("it ends").expect("it succeeds");
+    }
+
+    pub(crate) fn fails(&self) -> Cause {
+        let failed = self.jobs.wait_timeout(LONG).expect("it ends").expect_err("it fails");
+        failed.first[0].1.clone()
+    }
+
+    pub(crate) fn until(&self, what: impl Fn(&Fake) -> bool) {
+        let began = Instant::now();
+        while !what(&self.fake) {
+            assert!(began.elapsed() < LONG);
+            sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+pub(crate) fn slurm<C: Cluster + 'static>(fake: &Arc<C>, folder: &Path) -> Arc<Slurm> {
+    let logs = folder.to_owned();
+    let settings = Settings {
+        folder: folder.join("marks"),
+        run: "r-1".to_owned(),
+        site: Site::default(),
+        log: Box::new(move |attempt: AttemptId| logs.join(format!("{}.log", attempt.job.index()))),
+        listen: Box::new(|_, _| ()),
+        pause_timeout: Duration::from_millis(1500),
+    };
+    Arc::new(Slurm::open(fake.clone(), settings).unwrap())
+}
