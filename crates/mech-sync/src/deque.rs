@@ -216,6 +216,12 @@ impl<T> Deque<T> {
         self.bottom.get()
     }
 
+    /// Only the oldest item, if there is one, is before this mark.
+    #[inline]
+    pub fn mark_behind_oldest(&self) -> isize {
+        self.shared.top.load(Relaxed).wrapping_add(1)
+    }
+
     /// A mark that has been passed.
     #[inline]
     pub fn passed_mark(&self) -> isize {

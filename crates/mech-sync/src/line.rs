@@ -126,6 +126,12 @@ impl<T> Line<T> {
         self.numbered.lock().next
     }
 
+    /// Only the oldest item, if there is one, came before this mark.
+    pub fn mark_behind_oldest(&self) -> u64 {
+        let numbered = self.numbered.lock();
+        numbered.items.front().map_or(numbered.next, |(number, _)| number + 1)
+    }
+
     /// Whether all items that came before `mark` are gone.
     pub fn has_passed(&self, mark: u64) -> bool {
         self.is_empty() || self.numbered.lock().items.front().is_none_or(|(number, _)| *number >= mark)

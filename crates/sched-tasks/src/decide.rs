@@ -8,7 +8,7 @@
 //!
 //! # Why they hold
 //! Started tasks run in arrival order. One that yielded has a mark in the deque: all unstarted tasks older than the
-//! mark go first, oldest first, and so do those of other workers. Tasks that were woken behind it do not wait as long: of [`AHEAD`] choices one is for
+//! mark go first, oldest first, and so do those of other workers and of the shared queue. Tasks that were woken behind it do not wait as long: of [`AHEAD`] choices one is for
 //! the unstarted tasks, the others for them. A worker with only unstarted tasks takes the newest, for its warm caches.
 //! High priority goes before, low priority after everything. But every [`GLOBAL_QUEUE_INTERVAL`]th choice belongs to
 //! what is otherwise postponed: the shared queue, the oldest unstarted task, the first started one, low priority, and
@@ -46,6 +46,8 @@ pub trait View {
     fn injected(&self) -> bool;
     /// A task of low priority waits for any worker.
     fn low(&self) -> bool;
+    /// There are tasks in the shared queue, and after those that were last taken from there something else had its turn.
+    fn goes_behind_shared(&self, tick: u32) -> bool;
     /// It is time to look whether other workers have unstarted tasks, and they do.
     fn goes_behind_others(&self, tick: u32) -> bool;
     /// Another worker has unstarted tasks, and this one may take them.
@@ -110,6 +112,7 @@ pub fn choose(tick: u32, view: &impl View) -> Choice {
         return Choice::High;
     }
     match view.ready() {
+        Some(FirstReady { is_next: true, yielded: true }) if view.goes_behind_shared(tick) => Choice::Injected,
         Some(FirstReady { is_next: true, yielded: true }) if view.goes_behind_others(tick) => Choice::Elsewhere,
         Some(FirstReady { is_next: true, .. }) => Choice::Ready,
         Some(FirstReady { is_next: false, .. }) if tick.is_multiple_of(AHEAD) => Choice::Oldest,
@@ -211,6 +214,9 @@ mod tests {
         fn low(&self) -> bool {
             self.low
         }
+        fn goes_behind_shared(&self, _: u32) -> bool {
+            self.injected
+        }
         fn goes_behind_others(&self, _: u32) -> bool {
             self.elsewhere
         }
@@ -236,11 +242,12 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_yielded_goes_behind_the_unstarted_tasks_of_others_and_a_woken_one_does_not() {
+    fn a_task_that_yielded_goes_behind_what_was_published_elsewhere_and_a_woken_one_does_not() {
         let yielded = Some(FirstReady { is_next: true, yielded: true });
         assert_eq!(choose(1, &Seen { ready: yielded, elsewhere: true, ..NOTHING }), Choice::Elsewhere);
+        assert_eq!(choose(1, &Seen { ready: yielded, injected: true, ..NOTHING }), Choice::Injected);
         assert_eq!(choose(1, &Seen { ready: yielded, ..NOTHING }), Choice::Ready);
-        assert_eq!(choose(1, &Seen { ready: FIRST, elsewhere: true, ..NOTHING }), Choice::Ready);
+        assert_eq!(choose(1, &Seen { ready: FIRST, elsewhere: true, injected: true, ..NOTHING }), Choice::Ready);
     }
 
     #[test]

@@ -52,6 +52,11 @@ impl<V: View> View for Counted<'_, V> {
         self.view.low()
     }
 
+    fn goes_behind_shared(&self, tick: u32) -> bool {
+        self.look(1);
+        self.view.goes_behind_shared(tick)
+    }
+
     fn goes_behind_others(&self, tick: u32) -> bool {
         self.view.goes_behind_others(tick) // mostly it is not time to look; else the view counts
     }

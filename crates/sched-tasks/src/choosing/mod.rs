@@ -179,6 +179,7 @@ impl Worker {
 
     /// Takes a fair share of the shared queue.
     fn take_injected(&self) -> Option<RunnableRef> {
+        self.took_shared_at.set(self.tick.get());
         let share = self.shared.injected.len() / self.shared.workers.len();
         let (mut batch, mut count) = ([const { None }; INJECTED_MOST], 0);
         let first = self.shared.injected.pop_batch(share.min(INJECTED_MOST), |runnable| {

@@ -412,6 +412,10 @@ impl decide::View for GroupView<'_> {
         !self.lines.low.is_empty()
     }
 
+    fn goes_behind_shared(&self, _: u32) -> bool {
+        false // as above
+    }
+
     fn goes_behind_others(&self, tick: u32) -> bool {
         let is_due = tick.is_multiple_of(LOOK_INTERVAL) && !self.unstarted();
         if is_due {

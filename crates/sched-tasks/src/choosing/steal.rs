@@ -6,8 +6,9 @@
 //! A task that yields goes behind tasks that have not started, also behind those of other workers: it looks there at every yield while there are some, else after 2, 4, … yields,
 //! at least after [`LOOK_MAX`]. So tasks that one worker spawned and that take turns are spread over all workers before they are pinned.
 
-use mech_sync::Steal;
+use mech_sync::{Steal, ticks};
 
+use super::view::OLDEST_NANOS;
 use crate::{
     decide::{self, Choice},
     kernel::{task::RunnableRef, worker::Worker},
@@ -34,11 +35,23 @@ impl Worker {
     pub(crate) fn plan_look(&self, tick: u32) {
         let until_postponed = decide::GLOBAL_QUEUE_INTERVAL - tick % decide::GLOBAL_QUEUE_INTERVAL;
         let until_look = match self.next_look.get().wrapping_sub(tick) as i32 {
-            _ if self.shared.workers.len() == 1 => decide::GLOBAL_QUEUE_INTERVAL,
+            _ if self.shared.workers.len() == 1 => self.look_interval_alone(tick),
             ..1 => LOOK_MAX, // it is due, and takes place now if something yields
             until_look => until_look as u32,
         };
         self.look_at.set(tick.wrapping_add(until_look.min(until_postponed)));
+    }
+
+    /// So many choices of a worker that is alone take [`decide::OLDEST_INTERVAL`], at the pace of the last ones.
+    fn look_interval_alone(&self, tick: u32) -> u32 {
+        if self.stepwise.is_some() {
+            return decide::GLOBAL_QUEUE_INTERVAL; // virtual time stands
+        }
+        let now = ticks::nanos();
+        let (last_tick, last) = self.planned_at.replace((tick, now));
+        let (choices, took) = (tick.wrapping_sub(last_tick).max(1), now.saturating_sub(last));
+        let interval = OLDEST_NANOS * u64::from(choices) / took.max(1);
+        interval.clamp(1, decide::GLOBAL_QUEUE_INTERVAL.into()) as u32
     }
 
     /// Whether it is time to look at unstarted tasks of others.
@@ -123,7 +136,9 @@ impl Worker {
                         workers[index].stealer.len()
                     });
                 self.looked_at(1);
-                match workers[victim].stealer.steal() {
+                let victims = &workers[victim];
+                let queue = if victims.yielded.is_empty() { &victims.stealer } else { &victims.yielded };
+                match queue.steal() {
                     Steal::Taken(item) => {
                         stats::add(&self.counters.stolen, 1);
                         let stolen = RunnableRef::from_item(item);

@@ -9,7 +9,7 @@ use crate::{
     kernel::worker::Worker,
 };
 
-const OLDEST_NANOS: u64 = decide::OLDEST_INTERVAL.as_nanos() as u64;
+pub(super) const OLDEST_NANOS: u64 = decide::OLDEST_INTERVAL.as_nanos() as u64;
 
 impl decide::View for Worker {
     #[inline(always)]
@@ -36,6 +36,11 @@ impl decide::View for Worker {
     #[inline(always)]
     fn low(&self) -> bool {
         !self.shared.low.is_empty() && self.slot().takes.shared()
+    }
+
+    #[inline(always)]
+    fn goes_behind_shared(&self, tick: u32) -> bool {
+        self.stepwise.is_none() && self.injected() && tick.wrapping_sub(self.took_shared_at.get()) > 1
     }
 
     #[inline(always)]

@@ -22,7 +22,7 @@ use super::{
     cpu_server::Held,
     shares::{Membership, SLICE, ShareGroup},
     task::{Runnable, RunnableRef},
-    worker::{Next, ReadyWhat, Worker},
+    worker::{Behind, Next, ReadyWhat, Worker},
 };
 
 /// After so many choices a future of a group that yields is left to a worker that has nothing of the group.
@@ -386,18 +386,18 @@ impl Worker {
 
     /// A fiber of a group can go on; false if it is in none.
     #[cold]
-    pub(crate) fn enqueue_in_group(&self, waiter: &'static Waiter, yielded: bool) -> bool {
+    pub(crate) fn enqueue_in_group(&self, waiter: &'static Waiter, behind: Behind) -> bool {
         let Some(scope) = self.fibers.base(waiter.tag()) else { return false };
         let Some(group) = scope.group() else { return false };
         if !self.is_to_unwind_now(group, waiter) {
-            self.line_up(group, yielded, ReadyWhat::Fiber(waiter));
+            self.line_up(group, behind, ReadyWhat::Fiber(waiter));
         }
         true
     }
 
     /// A future of a group is to be polled again; gives back one that is in none.
     #[cold]
-    pub(crate) fn requeue_in_group(&self, future: RunnableRef, yielded: bool) -> Result<(), RunnableRef> {
+    pub(crate) fn requeue_in_group(&self, future: RunnableRef, behind: Behind) -> Result<(), RunnableRef> {
         let scope = future.scope();
         let Some(group) = scope.group() else { return Err(future) };
         let mut shares = self.local_shares();
@@ -419,16 +419,21 @@ impl Worker {
             return Ok(());
         }
         drop(shares);
-        self.line_up(group, yielded, ReadyWhat::Future);
+        self.line_up(group, behind, ReadyWhat::Future);
         group.lines[self.index].yielded.push(future); // the last use of its nursery: others may take it
         Ok(())
     }
 
-    fn line_up(&self, group: &Arc<ShareGroup>, yielded: bool, what: ReadyWhat) {
-        let mark = if yielded { group.lines[self.index].unstarted.mark() } else { 0 };
+    fn line_up(&self, group: &Arc<ShareGroup>, behind: Behind, what: ReadyWhat) {
+        let unstarted = &group.lines[self.index].unstarted;
+        let mark = match behind {
+            Behind::Ready => 0,
+            Behind::Oldest => unstarted.mark_behind_oldest(),
+            Behind::All => unstarted.mark(),
+        };
         let mut shares = self.local_shares();
         let local = shares.known(group);
-        local.ready.push_back(GroupReady { mark, yielded, what });
+        local.ready.push_back(GroupReady { mark, yielded: behind == Behind::All, what });
         local.futures_lined += usize::from(matches!(what, ReadyWhat::Future));
         let counts = usize::from(!local.phase.is_throttled());
         shares.ready += counts;

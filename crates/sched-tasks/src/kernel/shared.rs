@@ -220,6 +220,7 @@ impl Shared {
     pub(crate) fn has_work(&self, except: usize) -> bool {
         self.has_queued(except)
             || self.has_stealable(except)
+            || self.has_lined_futures(except)
             || self.has_groups()
                 && (!self.shares.injected.is_empty() && self.workers[except].takes.shared()
                     || self.workers[except].takes.steals() && self.shares.has_stealable(except))
@@ -231,7 +232,7 @@ impl Shared {
             || !self.injected.is_empty()
             || !self.low.is_empty()
             || self.has_groups()
-            || self.workers.iter().any(|worker| !worker.stealer.is_empty())
+            || self.workers.iter().any(|worker| !worker.stealer.is_empty() || !worker.yielded.is_empty())
     }
 
     /// Whether worker `index` would find something in the queues that all workers share.
@@ -241,7 +242,13 @@ impl Shared {
             && self.workers[index].takes.shared()
     }
 
-    /// Whether worker `thief` could steal something.
+    /// Whether worker `thief` could steal a future that was woken.
+    fn has_lined_futures(&self, thief: usize) -> bool {
+        self.workers[thief].takes.steals()
+            && self.workers.iter().enumerate().any(|(index, worker)| index != thief && !worker.yielded.is_empty())
+    }
+
+    /// Whether worker `thief` could steal something that has not begun.
     pub(crate) fn has_stealable(&self, thief: usize) -> bool {
         self.workers[thief].takes.steals()
             && self.workers.iter().enumerate().any(|(index, worker)| index != thief && !worker.stealer.is_empty())

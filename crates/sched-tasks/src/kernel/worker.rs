@@ -72,6 +72,8 @@ pub(crate) struct Worker {
     /// A task that a stopping fiber found and had no fiber for.
     pub(crate) found: Cell<Option<RunnableRef>>,
     pub(crate) tick: Cell<u32>,
+    /// The choice that last took from the queue that all share.
+    pub(crate) took_shared_at: Cell<u32>,
     /// When an oldest unstarted task last went before newer ones, of its own and of others, by the clock's ticks.
     pub(crate) own_oldest_at: Cell<u64>,
     pub(crate) other_oldest_at: Cell<u64>,
@@ -84,6 +86,8 @@ pub(crate) struct Worker {
     pub(crate) went_long_way: Cell<bool>,
     /// From this tick on a task that yields looks further than the fibers that are ready.
     pub(crate) look_at: Cell<u32>,
+    /// At which choice and when it was last planned, on a worker that is alone.
+    pub(crate) planned_at: Cell<(u32, u64)>,
     /// From this tick on it looks at the unstarted tasks of other workers; how many looks are left of the round, and how many yields go by between two rounds in vain.
     pub(crate) next_look: Cell<u32>,
     pub(crate) looks_left: Cell<u32>,
@@ -133,6 +137,17 @@ impl Ready {
     }
 }
 
+/// What goes before something that gets in line, besides what is in line already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Behind {
+    /// Nothing: it was woken.
+    Ready,
+    /// The oldest unstarted task.
+    Oldest,
+    /// All unstarted tasks: it yielded.
+    All,
+}
+
 #[derive(Clone, Copy)]
 pub(crate) enum ReadyWhat {
     Fiber(&'static Waiter),
@@ -174,6 +189,8 @@ impl Worker {
             timer_asked: Cell::new(0),
             went_long_way: Cell::new(true),
             look_at: Cell::new(0),
+            planned_at: Cell::new((0, 0)),
+            took_shared_at: Cell::new(0),
             own_oldest_at: Cell::new(0),
             other_oldest_at: Cell::new(0),
             next_look: Cell::new(0),
@@ -262,29 +279,35 @@ impl Worker {
 
     #[inline]
     pub(crate) fn enqueue_ready(&self, what: ReadyWhat) {
-        if self.shared.goes_long_way() && self.is_enqueued_in_group(what, false) {
+        self.enqueue_behind(Behind::Ready, what);
+    }
+
+    #[inline(always)]
+    pub(crate) fn enqueue_behind(&self, behind: Behind, what: ReadyWhat) {
+        if self.shared.goes_long_way() && self.is_enqueued_in_group(what, behind) {
             return;
         }
-        self.ready.push(Ready::new(self.deque.passed_mark(), false, what));
+        let mark = match behind {
+            Behind::Ready => self.deque.passed_mark(),
+            Behind::Oldest => self.deque.mark_behind_oldest(),
+            Behind::All => self.deque.mark(),
+        };
+        self.ready.push(Ready::new(mark, behind == Behind::All, what));
         self.watch.count_ready(self.ready.len());
     }
 
     /// One of our fibers yielded.
     #[inline]
     pub(crate) fn enqueue_behind_all(&self, what: ReadyWhat) {
-        if self.shared.goes_long_way() && self.is_enqueued_in_group(what, true) {
-            return;
-        }
-        self.ready.push(Ready::new(self.deque.mark(), true, what));
-        self.watch.count_ready(self.ready.len());
+        self.enqueue_behind(Behind::All, what);
     }
 
     /// Puts a fiber into the line of its group; false if it is in none. Futures say by themselves which group they are in.
     #[cold]
     #[inline(never)]
-    fn is_enqueued_in_group(&self, what: ReadyWhat, yielded: bool) -> bool {
+    fn is_enqueued_in_group(&self, what: ReadyWhat, behind: Behind) -> bool {
         match what {
-            ReadyWhat::Fiber(waiter) => self.shared.has_groups() && self.enqueue_in_group(waiter, yielded),
+            ReadyWhat::Fiber(waiter) => self.shared.has_groups() && self.enqueue_in_group(waiter, behind),
             ReadyWhat::Future => false,
         }
     }

@@ -300,8 +300,8 @@ impl Arrived {
             }
         }
         strand::with(|strand| {
-            // Those that came first run first. Of what one of several workers publishes, that is the newest; what others publish waits in one line.
-            if strand.worker.as_ref().is_some_and(|worker| !worker.is_the_only_one()) {
+            // Those that came first run first. Among groups, of what a worker publishes that is the newest; else it waits in one line.
+            if strand.worker.as_ref().is_some_and(|worker| worker.shared.goes_long_way()) {
                 buffers.wakers.reverse();
             }
             strand.turn.while_fixed(Fixed::InWaker, || wake_all(&mut buffers.wakers));

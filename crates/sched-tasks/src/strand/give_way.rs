@@ -13,7 +13,7 @@ use crate::{
     decide,
     kernel::{
         strand::Strand,
-        worker::{HOP, Ready, ReadyWhat, STOP, Worker},
+        worker::{Behind, HOP, Ready, ReadyWhat, STOP, Worker},
     },
 };
 
@@ -66,13 +66,16 @@ impl Worker {
     /// What is to run before `strand` goes on, whose turn is over: those that are ready, and now and then something that is put off.
     fn other_turn(&self, strand: &Strand) -> Option<usize> {
         let tick = self.tick.get().wrapping_add(1);
+        let what = ReadyWhat::Fiber(strand.waiter);
         if self.has_due_waits_now() {
             strand.ensure_room();
-            self.enqueue(strand.waiter);
+            self.enqueue_behind(self.behind_after_turn(), what);
             return Some(STOP); // the worker ends them
         }
-        self.take_in_woken_futures();
-        let is_alone = !self.shared.goes_long_way()
+        self.take_in_at_turn();
+        let behind = self.behind_after_turn();
+        let is_alone = behind == Behind::Ready
+            && !self.shared.goes_long_way()
             && self.ready.is_empty()
             && !self.inbox.has_arrivals()
             && self.shared.high.is_empty();
@@ -86,7 +89,7 @@ impl Worker {
             return Some(self.yield_step());
         }
         self.take_in_any(); // they go first
-        self.enqueue(strand.waiter);
+        self.enqueue_behind(behind, what);
         self.other_successor(strand.waiter)
     }
 

@@ -2,6 +2,7 @@
 
 use std::{
     future::{Future, poll_fn},
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     pin::{Pin, pin},
     sync::{
         Arc, Mutex,
@@ -13,8 +14,8 @@ use std::{
 };
 
 use sched_tasks::{
-    NurseryOptions, Runtime, Sleep, block_on, channel, checkpoint, nursery, nursery_with, sleep, sleep_async, timeout,
-    yield_now,
+    Nursery, NurseryOptions, Runtime, Sleep, block_on, channel, checkpoint, nursery, nursery_with, sleep, sleep_async,
+    timeout, yield_now,
 };
 
 use crate::support::cpu_share_at_rest;
@@ -394,36 +395,112 @@ fn a_sleep_of_an_earlier_seeded_run_takes_nobodys_alarm_along() {
     outcome(false).unwrap().unwrap();
 }
 
-/// The best possible is a turn each 10 ms for each. In a line behind the hog that each had to wait for some 60 turns of it, they had two in half a second.
-#[test]
-fn futures_that_sleep_have_their_turns_beside_a_task_that_uses_all_of_its_own() {
-    const FUTURES: usize = 50;
-    let runtime = Runtime::builder().workers(1).build().unwrap();
-    let (over, turns) = (AtomicBool::new(false), [const { AtomicUsize::new(0) }; FUTURES]);
+/// Tasks that keep every worker busy: each uses all operations of its turns, which last some 0.3 ms.
+#[derive(Default)]
+struct Hogs {
+    is_over: AtomicBool,
+    operations: AtomicUsize,
+}
+
+impl Hogs {
+    fn run(&self) {
+        while !self.is_over.load(Relaxed) {
+            let until = Instant::now() + Duration::from_micros(2);
+            while Instant::now() < until {}
+            self.operations.fetch_add(1, Relaxed);
+            checkpoint();
+        }
+    }
+}
+
+/// Numbers of workers, and whether all is in a group with a share.
+const SETTINGS: [(usize, bool); 4] = [(1, false), (2, false), (1, true), (2, true)];
+
+/// Runs `body` on so many workers, beside as many hogs.
+fn beside_hogs<'env>(
+    (workers, in_group): (usize, bool),
+    hogs: &'env Hogs,
+    body: impl for<'scope> Fn(&'scope Nursery<'scope, 'env>) + Send + Sync,
+) {
+    let runtime = Runtime::builder().workers(workers).build().unwrap();
+    let options = if in_group { NurseryOptions::new().weight(1) } else { NurseryOptions::new() };
     let outcome = runtime.run(|| {
-        nursery(|n| {
-            n.spawn(|| {
-                while !over.load(Relaxed) {
-                    let until = Instant::now() + Duration::from_micros(2);
-                    while Instant::now() < until {}
-                    checkpoint();
-                }
-            });
+        nursery_with(options, |n| {
+            (0..workers).for_each(|_| drop(n.spawn(|| hogs.run())));
+            let failed = catch_unwind(AssertUnwindSafe(|| body(n)));
+            hogs.is_over.store(true, Relaxed);
+            failed.map_err(|failed| resume_unwind(failed))
+        })
+    });
+    outcome.unwrap().unwrap();
+}
+
+/// The best possible in half a second is a turn each 10 ms for each. If each had to wait for some 60 turns of a hog, they had one to three.
+fn check(turns: &[AtomicUsize; 50]) {
+    let least = turns.iter().map(|turns| turns.load(Relaxed)).min().unwrap();
+    assert!(least >= 8, "{least} of at most 50 turns");
+}
+
+#[test]
+fn futures_that_sleep_have_their_turns_beside_tasks_that_use_all_of_their_own() {
+    for setting in SETTINGS {
+        let (hogs, turns) = (Hogs::default(), [const { AtomicUsize::new(0) }; _]);
+        beside_hogs(setting, &hogs, |n| {
             for turns in &turns {
-                let over = &over;
-                n.spawn_async(async move {
-                    while !over.load(Relaxed) {
+                n.spawn_async(async {
+                    while !hogs.is_over.load(Relaxed) {
                         sleep_async(Duration::from_millis(10)).await;
                         turns.fetch_add(1, Relaxed);
                     }
                 });
             }
             sleep(Duration::from_millis(500));
-            over.store(true, Relaxed);
-            Ok(())
-        })
-    });
-    outcome.unwrap().unwrap();
-    let least = turns.iter().map(|turns| turns.load(Relaxed)).min().unwrap();
-    assert!(least >= 8, "{least} of at most 50 turns");
+        });
+        check(&turns);
+    }
+}
+
+#[test]
+fn futures_that_a_thread_wakes_have_their_turns_beside_tasks_that_use_all_of_their_own() {
+    for setting in SETTINGS {
+        let (hogs, turns) = (Hogs::default(), [const { AtomicUsize::new(0) }; _]);
+        beside_hogs(setting, &hogs, |n| {
+            let senders = turns.each_ref().map(|turns| {
+                let (sender, receiver) = channel::<()>(1);
+                n.spawn_async(async move {
+                    while receiver.recv_async().await.is_ok() {
+                        turns.fetch_add(1, Relaxed);
+                    }
+                });
+                sender
+            });
+            let wake_all = move || {
+                for _ in 0..50 {
+                    std::thread::sleep(Duration::from_millis(10));
+                    for sender in &senders {
+                        let _ = sender.try_send(());
+                    }
+                }
+            };
+            sched_tasks::unblock(wake_all);
+        });
+        check(&turns);
+    }
+}
+
+#[test]
+fn new_tasks_begin_beside_tasks_that_use_all_of_their_turns() {
+    const TASKS: usize = 200;
+    for setting in SETTINGS {
+        let (hogs, begun) = (Hogs::default(), AtomicUsize::new(0));
+        beside_hogs(setting, &hogs, |n| {
+            (0..TASKS).for_each(|_| drop(n.spawn(|| begun.fetch_add(1, Relaxed))));
+            let before = hogs.operations.load(Relaxed);
+            while begun.load(Relaxed) < TASKS {
+                sleep(MOMENT);
+                let turns = (hogs.operations.load(Relaxed) - before) / 128;
+                assert!(turns < 10 * TASKS, "{begun:?} of {TASKS} began in {turns} turns of others");
+            }
+        });
+    }
 }

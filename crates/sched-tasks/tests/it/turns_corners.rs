@@ -209,7 +209,7 @@ fn a_woken_task_does_not_wait_for_all_that_a_yielded_task_waits_for() {
     rounds.check("woken", 64);
 }
 
-/// Were those that give their turn away put behind what has not started, each of these would stand on a stack of its own.
+/// Were those that give their turn away put behind all that has not started, each of these would stand on a stack of its own. Now and then they let one begin, while fewer than 32 have.
 #[test]
 fn tasks_that_give_turns_do_not_make_all_others_start() {
     let (running, most) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -229,7 +229,7 @@ fn tasks_that_give_turns_do_not_make_all_others_start() {
         })
     });
     outcome.unwrap().unwrap();
-    assert!(most.load(SeqCst) <= 16, "{most:?} tasks had begun and not ended");
+    assert!(most.load(SeqCst) <= 48, "{most:?} tasks had begun and not ended");
 }
 
 #[test]
