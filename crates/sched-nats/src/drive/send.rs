@@ -46,6 +46,8 @@ const PACK_BYTES: usize = 64 << 10;
 /// How often it is looked whether the node is gone, with packs in the window and without any.
 const LOOK: Duration = Duration::from_secs(1);
 const IDLE: Duration = Duration::from_secs(3600);
+/// How long a sender at its end waits for a receiver to say whether it misses what may be lost. One that is there says it each quarter of a second.
+const REPORT: Duration = Duration::from_secs(1);
 /// What a node hands over.
 pub(crate) enum Work {
     Item(Item),
@@ -192,6 +194,14 @@ impl Sending {
                 self.publish(link, &inbox, send).await;
             }
             if self.ended && self.window.is_empty() {
+                let waits = async {
+                    while self.losses.is_guess()
+                        && let Some(report) = reports.next().await
+                    {
+                        self.reported(&report.payload);
+                    }
+                };
+                let _ = timeout(REPORT, waits).await; // else what may be lost counts as lost
                 return Ok(());
             }
             // With a full window the work is not looked at, and so not whether the node is gone.
@@ -339,6 +349,8 @@ impl Sending {
         if self.made.replace(made.clone()).is_some_and(|before| before != made) {
             self.losses.stream_gone(self.stats.stored);
             let lost = self.losses.told();
+            self.stats.missing = lost.messages;
+            self.task.in_flight.set_link(self.stats.clone());
             self.packs.iter_mut().for_each(|bytes| *bytes = pack::after(bytes, lost).into());
         }
         self.is_unsure = false;
@@ -386,7 +398,9 @@ impl Sending {
             && let (Some(received), Some(delivered), missing) = (number(), number(), number())
         {
             self.losses.reported(delivered, missing);
-            self.stats.far = Some(FarEnd { received, delivered, missing: missing.unwrap_or(0) });
+            let missing = missing.unwrap_or(0);
+            self.stats.far = Some(FarEnd { received, delivered, missing });
+            self.stats.missing = missing.max(self.losses.told().messages);
             self.task.in_flight.set_link(self.stats.clone());
         }
     }
