@@ -108,16 +108,17 @@ impl Lock {
     pub(crate) async fn renew(&mut self, link: &Link, edge: &Edge) -> Result<(), NotYet> {
         let records = self.records(link, edge).await?;
         let Some((ours, made)) = self.held.clone() else { return self.take(link, edge, Stage::Sends).await };
-        let is_same = made == records.cached_info().created.to_string();
+        let now = records.cached_info().created.to_string();
+        let is_same = made == now;
         let before = if is_same { ours } else { read(&records, edge).await?.map_or(0, |(number, _)| number) };
         let Err(refused) = self.write(link, edge, &records, before, Stage::Sends).await else { return Ok(()) };
         match read(&records, edge).await? {
             // Its answer was lost.
-            Some((number, record)) if record.number == self.number => self.held = Some((number, made)),
+            Some((number, record)) if record.number == self.number => self.held = Some((number, now)),
             Some((number, record)) if is_same && number != ours => {
                 return Err(taken(edge, record.said()));
             }
-            None if is_same => self.held = Some((0, made)), // someone removed it
+            None if is_same => self.held = Some((0, now)), // someone removed it
             _ => {}
         }
         Err(refused)
