@@ -84,7 +84,7 @@ pub struct LinkStats {
     pub redelivered: u64,
     /// Receiver: came once more to this process, and were dropped.
     pub duplicates: u64,
-    /// Receiver: never came, though later ones did. Not 0 only if the broker lost them, or they were removed there.
+    /// Receiver: never came, though later ones did. Sender: the broker had them, and they were lost there, as far as it is known. Not 0 only if the broker lost them, or they were removed there.
     pub missing: u64,
     /// Receiver: came on the subject, were not of a flow, and were removed. Not messages of the edge.
     pub foreign: u64,

@@ -167,11 +167,6 @@ pub(crate) fn name(session: u64, first: u64) -> String {
     format!("{session:016x}.{first}")
 }
 
-/// The session in a name of a pack.
-pub(crate) fn session_of(name: &str) -> Option<u64> {
-    u64::from_str_radix(name.split_once('.')?.0, 16).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -222,11 +217,5 @@ mod tests {
             let _ = read(&[&MAGIC[..], &bytes].concat());
             let _ = read(&[&MAGIC_LOST[..], &bytes].concat());
         }
-    }
-
-    #[test]
-    fn a_name_tells_its_session() {
-        assert_eq!(session_of(&name(0xfeed, 7)), Some(0xfeed));
-        assert_eq!(session_of("foreign"), None);
     }
 }

@@ -98,8 +98,17 @@ pub struct Gone<'a> {
     pub is_ours: bool,
     /// As for [`after_answer`].
     pub misses: u32,
+    /// Whether its prologue has begun, and has not come to its last line.
+    pub in_prologue: bool,
     /// How often Slurm ended a job of the attempt on a node before it began, this time not included.
     pub launches: u32,
+}
+
+/// What is said of a prologue that ended with this code, as a shell has it, and its script with it.
+pub fn prologue_ended(code: i32) -> String {
+    format!(
+        "the prologue of [slurm] ended with code {code} before its command began; a prologue must go on to its last line, and its log says what it printed"
+    )
 }
 
 /// What to do with an attempt that is gone from the queue.
@@ -107,6 +116,10 @@ pub fn after_fate(state: State, gone: Gone<'_>) -> Verdict {
     match (state, gone.fate.filter(|_| gone.is_ours)) {
         (State::Ended | State::Revoked, _) => Verdict::Wait,
         (_, Some(fate)) if !fate.is_over() => Verdict::Wait,
+        (State::Began, Some(fate)) if gone.in_prologue => Verdict::Lost(match (fate.state.as_str(), fate.code) {
+            ("FAILED" | "COMPLETED", Some(code)) => prologue_ended(code),
+            _ => format!("{} while the prologue of [slurm] ran, before its command began", fate.words()),
+        }),
         (State::Began, Some(fate)) => Verdict::Lost(format!("{} while its command ran", fate.words())),
         (State::Began, None) if gone.misses < MISSES_LOST => Verdict::Wait,
         (State::Began, None) => {

@@ -8,6 +8,7 @@ use core::time::Duration;
 
 use sched_jobs::process::{End, How};
 
+use crate::decide::prologue_ended;
 use crate::key::Key;
 use crate::marks::{self, EndKind};
 
@@ -29,10 +30,7 @@ fn how(mark: &marks::End, limit: Option<Duration>, was_cancelled: bool) -> How {
         (EndKind::NoModule, _) => How::CouldNotStart(format!(
             "its node cannot load the module `{name}` of [slurm]; its log says why, and `module avail` on the node what there is"
         )),
-        (EndKind::Prologue, _) => How::CouldNotStart(format!(
-            "the prologue of [slurm] exited with {}; a prologue must go on to its last line, and its log says what it printed",
-            mark.code
-        )),
+        (EndKind::Prologue, _) => How::CouldNotStart(prologue_ended(mark.code)),
         (EndKind::NoSpace, _) => How::CouldNotStart(
             "its node cannot write to the folder of the run: make room on its disk, or set BURSAR_STATE_DIR to another that all nodes share".to_owned(),
         ),

@@ -88,6 +88,8 @@ pub struct Fate {
     pub node: Option<String>,
     /// Its comment: the id may have been given to another job.
     pub comment: String,
+    /// What its script exited with, as a shell has it: 128 plus the number of a signal. `None` if that is not said.
+    pub code: Option<i32>,
 }
 
 impl Fate {
@@ -110,6 +112,10 @@ impl Fate {
             reason: field("Reason").unwrap_or_default(),
             node: field("NodeList").filter(|node| !matches!(node.as_str(), "" | "(null)")),
             comment: comment.unwrap_or_default(),
+            code: field("ExitCode").and_then(|code| {
+                let (code, signal) = code.split_once(':')?;
+                Some(if signal == "0" { code.parse().ok()? } else { 128 + signal.parse::<i32>().ok()? })
+            }),
         })
     }
 
@@ -120,6 +126,7 @@ impl Fate {
             reason: String::new(),
             node: None,
             comment: row.comment.clone(),
+            code: None,
         };
         let of_array = tasks.first().map(cancelled);
         tasks.into_iter().find(|row| row.id == id).map(Self::from).or(of_array)
@@ -149,6 +156,6 @@ impl Fate {
 
 impl From<Row> for Fate {
     fn from(row: Row) -> Self {
-        Self { state: row.state, reason: row.reason, node: row.node, comment: row.comment }
+        Self { state: row.state, reason: row.reason, node: row.node, comment: row.comment, code: None }
     }
 }

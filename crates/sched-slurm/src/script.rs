@@ -22,7 +22,7 @@ use std::path::Path;
 use sched_jobs::process::Command;
 
 use crate::key::Key;
-use crate::marks::{END, ENDED, EndKind, PERMIT, START, TAKEN};
+use crate::marks::{END, ENDED, EndKind, PERMIT, PROLOGUE, START, TAKEN};
 use crate::request::Site;
 
 /// A text as one word of the shell.
@@ -79,8 +79,10 @@ end() {{
         }
     }
     if let Some(prologue) = &site.prologue {
-        // It may exit, and it may change how the rest of the script behaves.
-        let _ = writeln!(text, "trap 'end {} $?' EXIT\n{prologue}\ntrap - EXIT; set +eu", EndKind::Prologue.word());
+        // It may exit, and it may change how the rest of the script behaves. If it is killed, or is replaced by `exec`, nothing of the script runs any more: so there is a mark before it.
+        let (word, mark) = (EndKind::Prologue.word(), format!("\"$K.{PROLOGUE}\""));
+        let _ = writeln!(text, "echo >{mark} || end {no_space} 73");
+        let _ = writeln!(text, "trap 'end {word} $?' EXIT\n{prologue}\ntrap - EXIT; set +eu; rm -f {mark}");
     }
     if let Some(limit) = command.limits.wall {
         let _ = write!(text, "timeout -k {:.3} {:.3} ", command.grace.as_secs_f64(), limit.as_secs_f64());

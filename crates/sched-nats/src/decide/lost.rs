@@ -29,6 +29,8 @@ pub(crate) struct Losses {
     earlier: u64,
     /// With the last one.
     last: Lost,
+    /// A receiver that has gone on after the last one has not said yet how many it misses.
+    is_guess: bool,
 }
 
 impl Losses {
@@ -37,18 +39,26 @@ impl Losses {
         self.earlier += self.last.messages;
         let handled = self.delivered.max(self.last.before.saturating_sub(1));
         self.last = Lost { messages: stored.saturating_sub(handled), before: stored + 1 };
+        self.is_guess = self.last.messages > 0;
     }
 
     /// A receiver delivered all up to a number, but for so many that it misses, if it says so.
     pub(crate) fn reported(&mut self, delivered: u64, missing: Option<u64>) {
         self.delivered = self.delivered.max(delivered);
         let most = if delivered + 1 >= self.last.before {
+            self.is_guess &= missing.is_none();
             missing.map_or(u64::MAX, |missing| missing.saturating_sub(self.earlier))
         } else {
             // It has them from the old stream.
             self.last.before.saturating_sub(1 + self.delivered)
         };
         self.last.messages = self.last.messages.min(most);
+        self.is_guess &= self.last.messages > 0;
+    }
+
+    /// Whether a report may say that fewer were lost.
+    pub(crate) fn is_guess(&self) -> bool {
+        self.is_guess
     }
 
     /// What the next pack says.
@@ -69,6 +79,7 @@ mod tests {
         losses.reported(40, Some(0));
         losses.stream_gone(100);
         assert_eq!(losses.told(), Lost { messages: 60, before: 101 });
+        assert!(losses.is_guess());
         // The next receiver counts them too.
         losses.reported(100, Some(60));
         losses.reported(150, Some(60));
@@ -84,7 +95,9 @@ mod tests {
         losses.stream_gone(100);
         losses.reported(90, Some(0));
         assert_eq!(losses.told(), Lost { messages: 10, before: 101 });
+        assert!(losses.is_guess(), "it may have more of them");
         losses.reported(130, Some(3));
+        assert!(!losses.is_guess());
         assert_eq!(losses.told(), Lost { messages: 3, before: 101 });
         losses.reported(140, Some(7));
         assert_eq!(losses.told(), Lost { messages: 3, before: 101 }, "it may only be less");

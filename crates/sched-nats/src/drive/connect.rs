@@ -9,7 +9,7 @@ use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use async_nats::jetstream::context::CreateStreamErrorKind;
+use async_nats::jetstream::context::{CreateStreamError, CreateStreamErrorKind};
 use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType, Stream};
 use async_nats::jetstream::{self, Context, ErrorCode};
 use async_nats::{Client, ClientError, ConnectErrorKind, ConnectOptions, Event};
@@ -27,6 +27,8 @@ const ANSWER: Duration = Duration::from_secs(5);
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 /// How long a broker may take to remove the files of a stream.
 const REMOVING: Duration = Duration::from_secs(1);
+/// How often it is looked again for a stream that another process makes.
+const LOOKED: usize = 4;
 /// How long the broker remembers the names of packs.
 const REMEMBERS: Duration = Duration::from_secs(120);
 
@@ -171,29 +173,53 @@ pub(crate) fn innermost(error: &dyn Error) -> String {
 
 /// The stream of the edge, made if it is not there.
 pub(crate) async fn stream(link: &Link, edge: &Edge) -> Result<Stream, NatsError> {
-    if let Ok(stream) = link.context.get_stream(edge.address().stream()).await {
-        return suits(&stream.cached_info().config, edge).map(|()| stream);
+    match get_or_make(link, config(edge)).await {
+        Ok((stream, false)) => suits(&stream.cached_info().config, edge).map(|()| stream),
+        Ok((stream, true)) => Ok(stream),
+        Err(error) if is_overlap(&error) => {
+            let keeper = link.context.stream_by_subject(edge.address().subject()).await;
+            let (stream, why) = (keeper.unwrap_or_default(), "it keeps that subject".to_owned());
+            Err(NatsError::ForeignStream { address: edge.address().to_string(), stream, why })
+        }
+        Err(error) => Err(no_stream(edge, edge.stream_bytes(), &error)),
     }
-    let address = edge.address().to_string();
-    let made = link.context.create_stream(config(edge)).await;
-    let Err(error) = made else { return made.map_err(|_| NatsError::NoJetStream { broker: edge.address().broker() }) };
-    let no_stream = |why: String| NatsError::NoStream { address: address.clone(), bytes: edge.stream_bytes(), why };
-    Err(match error.kind() {
-        CreateStreamErrorKind::JetStreamUnavailable => NatsError::NoJetStream { broker: edge.address().broker() },
-        CreateStreamErrorKind::TimedOut => NatsError::JetStreamSilent { broker: edge.address().broker() },
+}
+
+/// A stream, made if it is not there; and whether it was made now. While another process makes the same, the broker says that its subject is taken: so it is looked again.
+pub(crate) async fn get_or_make(link: &Link, config: Config) -> Result<(Stream, bool), CreateStreamError> {
+    let mut attempt = 0;
+    loop {
+        if let Ok(stream) = link.context.get_stream(&config.name).await {
+            return Ok((stream, false));
+        }
+        match link.context.create_stream(config.clone()).await {
+            Ok(stream) => return Ok((stream, true)),
+            Err(error) if is_overlap(&error) && attempt < LOOKED => sleep(backoff(attempt)).await,
+            Err(error) => return Err(error),
+        }
+        attempt += 1;
+    }
+}
+
+fn is_overlap(error: &CreateStreamError) -> bool {
+    matches!(error.kind(), CreateStreamErrorKind::JetStream(said)
+        if [ErrorCode::STREAM_SUBJECT_OVERLAP, ErrorCode::STREAM_NAME_EXIST].contains(&said.error_code()))
+}
+
+/// Why a stream of so many bytes was not made.
+pub(crate) fn no_stream(edge: &Edge, bytes: u64, error: &CreateStreamError) -> NatsError {
+    let (address, broker) = (edge.address().to_string(), edge.address().broker());
+    match error.kind() {
+        CreateStreamErrorKind::JetStreamUnavailable => NatsError::NoJetStream { broker },
+        CreateStreamErrorKind::TimedOut => NatsError::JetStreamSilent { broker },
         CreateStreamErrorKind::JetStream(said) => match said.error_code() {
             ErrorCode::JETSTREAM_NOT_ENABLED | ErrorCode::JETSTREAM_NOT_ENABLED_FOR_ACCOUNT => {
-                NatsError::NoJetStream { broker: edge.address().broker() }
+                NatsError::NoJetStream { broker }
             }
-            ErrorCode::STREAM_SUBJECT_OVERLAP => {
-                let keeper = link.context.stream_by_subject(edge.address().subject()).await;
-                let (stream, why) = (keeper.unwrap_or_default(), "it keeps that subject".to_owned());
-                NatsError::ForeignStream { address, stream, why }
-            }
-            _ => no_stream(said.to_string()),
+            _ => NatsError::NoStream { address, bytes, why: said.to_string() },
         },
-        _ => no_stream(innermost(&error)),
-    })
+        _ => NatsError::NoStream { address, bytes, why: innermost(error) },
+    }
 }
 
 /// The stream of an edge that had one. If it was removed, the broker may still be removing its files, and those of a new one with them; so it is made after a pause.

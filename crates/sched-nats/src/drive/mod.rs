@@ -5,6 +5,7 @@
 pub(crate) mod claim;
 pub(crate) mod connect;
 pub(crate) mod engine;
+pub(crate) mod lock;
 pub(crate) mod presence;
 pub(crate) mod process;
 pub(crate) mod receive;

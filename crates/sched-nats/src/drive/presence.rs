@@ -46,11 +46,6 @@ pub(crate) fn subject(edge: &Edge, end: End) -> String {
     format!("_BURSAR.{end}.{}", edge.address().subject())
 }
 
-/// The subject on which one session of a sender answers.
-pub(crate) fn session_subject(edge: &Edge, session: u64) -> String {
-    format!("_BURSAR.session.{session:016x}.{}", edge.address().subject())
-}
-
 /// What was heard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Heard {
@@ -100,17 +95,6 @@ pub(crate) async fn ask(link: &Link, edge: &Edge, subject: String) -> Result<Hea
     match client.connection_state() == State::Connected && before == connects() {
         true => Ok(Heard::Silence),
         false => Err(lost("the connection was lost".to_owned())),
-    }
-}
-
-/// No other process sends.
-///
-/// # Errors
-/// If one does, or it could not be asked.
-pub(crate) async fn no_sender(edge: &Edge, link: &Link) -> Result<(), NatsError> {
-    match ask(link, edge, subject(edge, End::Sender)).await? {
-        Heard::Away => Ok(()),
-        other => Err(NatsError::AnotherSender { address: edge.address().to_string(), who: other.said() }),
     }
 }
 

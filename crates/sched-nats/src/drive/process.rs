@@ -39,6 +39,11 @@ impl Process {
         is_here && sees_all() && started(self.pid) != Some(self.started)
     }
 
+    /// Whether it runs on this machine for certain.
+    pub(crate) fn is_here(&self) -> bool {
+        !self.machine.is_empty() && machine().as_ref() == Some(&self.machine) && started(self.pid) == Some(self.started)
+    }
+
     /// As a value of JSON.
     pub(crate) fn to_json(&self) -> Value {
         json!({ "host": self.host, "process": self.pid, "machine": self.machine, "started": self.started })
@@ -94,10 +99,10 @@ mod tests {
     fn a_process_is_gone_when_it_is_dead_and_not_before() {
         let mut child = Command::new("sleep").arg("60").stdin(Stdio::null()).spawn().unwrap();
         let process = of(child.id());
-        assert!(!process.is_gone());
+        assert!(!process.is_gone() && process.is_here());
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(process.is_gone());
+        assert!(process.is_gone() && !process.is_here());
         assert!(!Process::this().is_gone());
     }
 
@@ -110,9 +115,9 @@ mod tests {
     #[test]
     fn of_a_process_elsewhere_nothing_is_known() {
         let elsewhere = Process { machine: "another boot".to_owned(), started: 1, ..Process::this() };
-        assert!(!elsewhere.is_gone());
+        assert!(!elsewhere.is_gone() && !elsewhere.is_here());
         let unknown = Process { machine: String::new(), started: 1, ..Process::this() };
-        assert!(!unknown.is_gone());
+        assert!(!unknown.is_gone() && !unknown.is_here());
     }
 
     #[test]

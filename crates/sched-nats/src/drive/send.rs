@@ -10,8 +10,7 @@
 //! one is known before anything is in the new one, and all packs in it say so.
 //!
 //! # Two senders
-//! One that begins asks whether another is there, and then ends. Two may still meet: they began at the same time, or the first had lost its connection just then. The broker refuses what follows the pack of
-//! another session; then that session is asked where in the stream it began, and the one that began later ends. So the older is never disturbed. A session that does not answer is gone, or stopped.
+//! One process sends ([`Lock`]). Whenever it may have lost that, it makes sure before the next pack: after a lost connection, after the broker refused a pack, and when another process writes that it sends.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -31,8 +30,10 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::decide::lost::Losses;
 use crate::decide::send::{Pack, Refused, Sender};
+use crate::drive::claim::NotYet;
 use crate::drive::connect::{self, Link};
-use crate::drive::presence::{self, End, Heard, Presence};
+use crate::drive::lock::{self, Lock, Stage};
+use crate::drive::presence::{self, End, Presence};
 use crate::drive::process::Process;
 use crate::edge::Edge;
 use crate::error::NatsError;
@@ -45,6 +46,8 @@ const PACK_BYTES: usize = 64 << 10;
 /// How often it is looked whether the node is gone, with packs in the window and without any.
 const LOOK: Duration = Duration::from_secs(1);
 const IDLE: Duration = Duration::from_secs(3600);
+/// How long a sender at its end waits for a receiver to say whether it misses what may be lost. One that is there says it each quarter of a second.
+const REPORT: Duration = Duration::from_secs(1);
 /// What a node hands over.
 pub(crate) enum Work {
     Item(Item),
@@ -112,8 +115,7 @@ struct Sending {
     made: Option<String>,
     /// Whether it is still that one is not known.
     is_unsure: bool,
-    /// The place in the stream of the first pack that the broker took; [`u64::MAX`] before.
-    origin: Arc<AtomicU64>,
+    lock: Lock,
     begun: Instant,
 }
 
@@ -132,7 +134,7 @@ impl SendTask {
             losses: Losses::default(),
             made: None,
             is_unsure: true,
-            origin: Arc::new(AtomicU64::new(u64::MAX)),
+            lock: Lock::new(),
             begun: Instant::now(),
         };
         let outcome = sending.run().await;
@@ -150,36 +152,33 @@ impl SendTask {
 impl Sending {
     async fn run(&mut self) -> Result<(), NatsError> {
         let Some(mut link) = self.connect().await? else { return Ok(()) };
-        let presences = self.begin(&link).await?;
+        let presence = self.begin(&link).await?;
         let outcome = self.work(&mut link).await;
-        for presence in presences {
+        let ends = async {
+            // Before we stop to answer: or the next sender takes us for one that is away.
+            if !outcome.as_ref().is_err_and(NatsError::is_taken) {
+                self.lock.release(&link, &self.task.edge).await;
+            }
             presence.end().await;
-        }
-        let _ = timeout(LOOK, link.client.flush()).await; // the next sender asks at once
+            let _ = link.client.flush().await; // the next sender asks at once
+        };
+        let _ = timeout(LOOK, ends).await;
         outcome
     }
 
-    /// Answers from now on when a sender is asked for, or this session.
-    async fn begin(&self, link: &Link) -> Result<[Presence; 2], NatsError> {
+    /// Answers from now on when a sender is asked for.
+    async fn begin(&self, link: &Link) -> Result<Presence, NatsError> {
         let edge = &self.task.edge;
-        let lost = |why| NatsError::Unreachable { broker: edge.address().broker(), why };
-        let (process, origin, session) = (Process::this(), Arc::clone(&self.origin), self.task.session);
-        let begin = async |subject: String| {
-            let (process, origin) = (process.clone(), Arc::clone(&origin));
-            let answer = move || {
-                let mut answer = process.to_json();
-                answer["origin"] = origin.load(SeqCst).into();
-                answer
-            };
-            Presence::begin(&link.client, subject, answer).await.map_err(lost)
-        };
-        Ok([begin(presence::subject(edge, End::Sender)).await?, begin(presence::session_subject(edge, session)).await?])
+        let answer = Process::this().to_json();
+        let presence = Presence::begin(&link.client, presence::subject(edge, End::Sender), move || answer.clone());
+        presence.await.map_err(|why| NatsError::Unreachable { broker: edge.address().broker(), why })
     }
 
     async fn work(&mut self, link: &mut Link) -> Result<(), NatsError> {
         let inbox = link.client.new_inbox();
         let mut answers = self.subscribe(link, format!("{inbox}.*")).await?;
         let mut reports = self.subscribe(link, connect::reports(&self.task.edge)).await?;
+        let mut records = self.subscribe(link, lock::subject(&self.task.edge)).await?;
         let mut incoming = Vec::new();
         loop {
             let now = self.begun.elapsed();
@@ -189,12 +188,20 @@ impl Sending {
                 self.away(Some(why.unwrap_or_else(|| "it does not acknowledge".to_owned())));
             }
             while let Some(send) = self.window.next(now) {
-                if self.is_unsure && !self.is_sure(link).await {
+                if self.is_unsure && !self.is_sure(link).await? {
                     break;
                 }
                 self.publish(link, &inbox, send).await;
             }
             if self.ended && self.window.is_empty() {
+                let waits = async {
+                    while self.losses.is_guess()
+                        && let Some(report) = reports.next().await
+                    {
+                        self.reported(&report.payload);
+                    }
+                };
+                let _ = timeout(REPORT, waits).await; // else what may be lost counts as lost
                 return Ok(());
             }
             // With a full window the work is not looked at, and so not whether the node is gone.
@@ -207,10 +214,10 @@ impl Sending {
                 biased;
                 Some(event) = link.events.recv() => self.connection(link, event)?,
                 Some(answer) = answers.next() => {
-                    self.answer(link, answer).await?;
+                    self.answer(&answer);
                     // What came with it needs no further turn.
                     while let Some(Some(answer)) = futures_util::FutureExt::now_or_never(answers.next()) {
-                        self.answer(link, answer).await?;
+                        self.answer(&answer);
                     }
                 }
                 taken = self.task.work.recv_many(&mut incoming, PACK_MESSAGES), if !self.ended && self.window.has_room() => {
@@ -218,6 +225,11 @@ impl Sending {
                         return Ok(()); // the node is gone
                     }
                     self.pack(&mut incoming);
+                }
+                Some(record) = records.next(), if !self.is_unsure => {
+                    if !self.lock.wrote(&record.payload) {
+                        self.is_unsure = !self.is_sure(link).await?;
+                    }
                 }
                 Some(report) = reports.next() => self.reported(&report.payload),
                 () = sleep_until(due) => {}
@@ -231,18 +243,18 @@ impl Sending {
             let made = async {
                 let link = connect::connect(&self.task.edge).await?;
                 connect::stream(&link, &self.task.edge).await?;
-                presence::no_sender(&self.task.edge, &link).await?;
-                Ok(link)
+                let taken = self.lock.take(&link, &self.task.edge, Stage::Sends).await;
+                Ok((link, taken))
             };
             match made.await {
-                Ok(link) => {
+                Ok((link, Ok(()))) => {
                     self.fits(&link);
                     self.away(None);
                     self.connected(true);
                     return Ok(Some(link));
                 }
-                Err(NatsError::Unreachable { why, .. }) => self.away(Some(why)),
-                Err(error) => return Err(error),
+                Ok((_, Err(NotYet::Later(why)))) | Err(NatsError::Unreachable { why, .. }) => self.away(Some(why)),
+                Ok((_, Err(NotYet::Never(error)))) | Err(error) => return Err(error),
             }
             sleep(connect::backoff(attempt)).await;
             if self.task.work.is_closed() {
@@ -313,50 +325,53 @@ impl Sending {
         }
     }
 
-    /// Looks whether the stream is the one that has the packs so far. False if it cannot be seen, and nothing is sent now.
-    async fn is_sure(&mut self, link: &Link) -> bool {
+    /// Looks whether we are the one that sends, and whether the stream is the one that has the packs so far. False if it cannot be seen, and nothing is sent now.
+    ///
+    /// # Errors
+    /// If another process sends.
+    async fn is_sure(&mut self, link: &Link) -> Result<bool, NatsError> {
+        match self.lock.renew(link, &self.task.edge).await {
+            Ok(()) => {}
+            Err(NotYet::Never(error)) => return Err(error),
+            Err(NotYet::Later(why)) => {
+                self.refused(self.window.attempt(), Refused::Again, &why);
+                return Ok(false);
+            }
+        }
         let stream = match connect::stream_again(link, &self.task.edge).await {
             Ok(stream) => stream,
             Err(error) => {
                 self.refused(self.window.attempt(), Refused::Again, &error.to_string());
-                return false;
+                return Ok(false);
             }
         };
         let made = stream.cached_info().created.to_string();
         if self.made.replace(made.clone()).is_some_and(|before| before != made) {
             self.losses.stream_gone(self.stats.stored);
             let lost = self.losses.told();
+            self.stats.missing = lost.messages;
+            self.task.in_flight.set_link(self.stats.clone());
             self.packs.iter_mut().for_each(|bytes| *bytes = pack::after(bytes, lost).into());
         }
         self.is_unsure = false;
-        true
+        Ok(true)
     }
 
     /// The broker answered for a pack.
-    async fn answer(&mut self, link: &Link, answer: async_nats::Message) -> Result<(), NatsError> {
+    fn answer(&mut self, answer: &async_nats::Message) {
         let about = answer.subject.rsplit_once('.').and_then(|(_, about)| about.split_once('-'));
         let Some((Ok(attempt), Ok(first))) = about.map(|(attempt, first)| (attempt.parse(), first.parse())) else {
-            return Ok(());
+            return;
         };
         if answer.status == Some(StatusCode::NO_RESPONDERS) {
             // It is starting, or the stream was removed.
             self.refused(attempt, Refused::Again, "JetStream does not answer");
-            return Ok(());
+            return;
         }
         match serde_json::from_slice::<Response<PublishAck>>(&answer.payload) {
-            Ok(Response::Ok(ack)) => {
-                self.origin.fetch_min(ack.sequence, SeqCst);
-                self.acked(first);
-                Ok(())
-            }
+            Ok(Response::Ok(_)) => self.acked(first),
             Ok(Response::Err { error }) if error.error_code() == ErrorCode::STREAM_WRONG_LAST_MESSAGE_ID => {
-                let text = error.to_string();
-                let by = text.split([' ', ',', ')']).filter_map(pack::session_of).next_back();
-                let is_new = self.refused(attempt, Refused::Again, "");
-                match by.filter(|session| is_new && *session != self.task.session) {
-                    Some(other) => self.met(link, other).await,
-                    None => Ok(()),
-                }
+                self.refused(attempt, Refused::Again, "");
             }
             // The limits of the stream: the receiver makes room.
             Ok(Response::Err { error })
@@ -364,30 +379,14 @@ impl Sending {
             {
                 let why = format!("the stream is full, and its receiver slow or away ({error})");
                 self.refused(attempt, Refused::Full, &why);
-                Ok(())
             }
             Ok(Response::Err { error }) => {
                 self.refused(attempt, Refused::Again, &error.to_string());
-                Ok(())
             }
             Err(error) => {
                 self.refused(attempt, Refused::Again, &format!("its answer cannot be read: {error}"));
-                Ok(())
             }
         }
-    }
-
-    /// Another session sends. The one that began later ends.
-    async fn met(&mut self, link: &Link, other: u64) -> Result<(), NatsError> {
-        let edge = &self.task.edge;
-        let heard = presence::ask(link, edge, presence::session_subject(edge, other)).await;
-        if let Ok(Heard::Answer(answer)) = &heard
-            && (answer["origin"].as_u64().unwrap_or(0), other) < (self.origin.load(SeqCst), self.task.session)
-        {
-            let who = Heard::Answer(answer.clone()).said();
-            return Err(NatsError::AnotherSender { address: edge.address().to_string(), who });
-        }
-        Ok(()) // what it left is not ours; or it ends
     }
 
     /// The receiver says how far it is.
@@ -399,7 +398,9 @@ impl Sending {
             && let (Some(received), Some(delivered), missing) = (number(), number(), number())
         {
             self.losses.reported(delivered, missing);
-            self.stats.far = Some(FarEnd { received, delivered, missing: missing.unwrap_or(0) });
+            let missing = missing.unwrap_or(0);
+            self.stats.far = Some(FarEnd { received, delivered, missing });
+            self.stats.missing = missing.max(self.losses.told().messages);
             self.task.in_flight.set_link(self.stats.clone());
         }
     }

@@ -173,7 +173,7 @@ fn a_second_sender_is_refused_and_the_first_goes_on() {
 }
 
 #[test]
-fn of_two_senders_that_began_together_the_older_stays() {
+fn of_two_senders_that_begin_together_one_stays() {
     let Some(broker) = Broker::start() else { return };
     let stop = Arc::default();
     let flows = [ticking(&broker, 0, &stop), ticking(&broker, 1_000_000, &stop)];
@@ -187,5 +187,54 @@ fn of_two_senders_that_began_together_the_older_stays() {
     stop.store(true, Ordering::Relaxed);
     for flow in running {
         flow.join().unwrap();
+    }
+}
+
+#[test]
+fn a_sender_that_is_stopped_at_once_is_followed_at_once() {
+    let Some(broker) = Broker::start() else { return };
+    for round in 0..3 {
+        let flow = ticking(&broker, 0, &Arc::default());
+        let handle = flow.handle();
+        let sending = thread::spawn(move || flow.run().unwrap());
+        until(LIMIT, "it sends", || stored(&handle) > 10);
+        handle.stop_now();
+        let _ = sending.join().unwrap();
+        let began = Instant::now();
+        edge(&broker).reserve_sender().unwrap();
+        assert!(began.elapsed() < Duration::from_secs(3), "round {round}: {:?}", began.elapsed());
+    }
+}
+
+#[test]
+fn a_sender_of_another_machine_that_does_not_come_back_is_followed_after_its_term() {
+    let Some(broker) = Broker::start() else { return };
+    edge(&broker).check_sender().unwrap(); // makes the stream of records
+    let record =
+        r#"{"sender":{"host":"robot","process":4711,"machine":"another","started":1},"lock":1,"stage":"sends"}"#;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let client = async_nats::connect(format!("nats://127.0.0.1:{}", broker.port())).await.unwrap();
+        let context = async_nats::jetstream::new(client);
+        context.publish("_BURSAR.sends.numbers", record.into()).await.unwrap().await.unwrap();
+    });
+    let began = Instant::now();
+    edge(&broker).reserve_sender().unwrap();
+    let waited = began.elapsed();
+    assert!((Duration::from_secs(8)..Duration::from_secs(20)).contains(&waited), "{waited:?}");
+    send(&broker, 0..10);
+}
+
+#[test]
+fn those_that_make_the_stream_of_an_edge_at_once_all_find_it() {
+    let Some(broker) = Broker::start() else { return };
+    for round in 0..600 {
+        let subject = broker.address(&format!("numbers{round}"));
+        let asks = || Edge::new(subject.parse().unwrap()).at_the_broker(1 << 20).check();
+        let asked: Vec<_> = thread::scope(|scope| {
+            let asking: Vec<_> = (0..3).map(|_| scope.spawn(asks)).collect();
+            asking.into_iter().map(|asks| asks.join().unwrap()).collect()
+        });
+        assert_eq!(asked, vec![Ok(()); 3], "round {round}");
     }
 }

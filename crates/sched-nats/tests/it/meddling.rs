@@ -103,6 +103,7 @@ fn a_broker_that_takes_less_than_before_gets_smaller_packs() {
 /// Both halves, while `with` is done once to the broker.
 fn through(with: impl FnOnce(&Broker)) -> Option<(Vec<u64>, LinkStats, LinkStats)> {
     let broker = Broker::start()?;
+    edge(&broker).check_sender().unwrap(); // the first sender at a broker waits
     let (receiving, got) = receiver(edge(&broker));
     let receiving = thread::spawn(move || receiving.run().unwrap());
     let on = Arc::<AtomicBool>::default();

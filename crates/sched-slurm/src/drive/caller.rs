@@ -374,7 +374,8 @@ impl Shared {
         };
         // Another array may have got the id, with the same first task.
         let is_ours = fate.as_ref().is_some_and(|fate| key_of(fate) == Some(key) && serial_of(&fate.comment) == serial);
-        match after_fate(state, Gone { fate: fate.as_ref(), is_ours, misses, launches }) {
+        let in_prologue = self.folder.is_in_prologue(key);
+        match after_fate(state, Gone { fate: fate.as_ref(), is_ours, misses, in_prologue, launches }) {
             Verdict::Wait => {}
             Verdict::Submit => self.submit_again(attempt_id, state, launches),
             Verdict::SubmitOnceMore => self.submit_again(attempt_id, state, launches + 1),

@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::key::Key;
-use crate::marks::{self, END, ENDED, EndKind, OURSELVES, PERMIT, START, TAKEN};
+use crate::marks::{self, END, ENDED, EndKind, OURSELVES, PERMIT, PROLOGUE, START, TAKEN};
 use crate::script;
 
 /// The folder, and the keys that were in it when it was opened.
@@ -269,11 +269,16 @@ impl Folder {
         read_end(&self.path, key)
     }
 
+    /// Whether its prologue has begun, and has not come to its last line.
+    pub(crate) fn is_in_prologue(&self, key: Key) -> bool {
+        self.file(key, PROLOGUE).exists()
+    }
+
     /// Removes everything of an attempt. Its permit is gone, so a script that starts now does nothing.
     pub(crate) fn forget(&self, key: Key) {
         // The mark of the start is last: it has the name of another file.
         let taken = self.start(key).map(|start| self.path.join(start.taken));
-        let files = [CANCEL, FROZEN, END, "sh", START].map(|ending| self.file(key, ending));
+        let files = [CANCEL, FROZEN, END, PROLOGUE, "sh", START].map(|ending| self.file(key, ending));
         for file in taken.into_iter().chain(files) {
             let _ = fs::remove_file(file); // what stays does no harm
         }

@@ -16,7 +16,7 @@ fn row(id: u64) -> Row {
 }
 
 fn fate(state: &str) -> Fate {
-    Fate { state: state.to_owned(), reason: "None".to_owned(), node: None, comment: String::new() }
+    Fate { state: state.to_owned(), reason: "None".to_owned(), node: None, comment: String::new(), code: None }
 }
 
 fn on_node(state: &str) -> Fate {
@@ -25,7 +25,7 @@ fn on_node(state: &str) -> Fate {
 
 /// The first time that an attempt is gone.
 fn after(state: State, fate: Option<&Fate>, is_ours: bool, misses: u32) -> Verdict {
-    after_fate(state, Gone { fate, is_ours, misses, launches: 0 })
+    after_fate(state, Gone { fate, is_ours, misses, in_prologue: false, launches: 0 })
 }
 
 #[test]
@@ -113,7 +113,10 @@ fn what_slurm_ends_on_a_node_before_it_began_is_submitted_again_a_few_times() {
     for state in ["COMPLETED", "FAILED", "CANCELLED", "TIMEOUT"] {
         let fate = on_node(state);
         let after = |launches| {
-            after_fate(State::Submitted, Gone { fate: Some(&fate), is_ours: true, misses: MISSES_MIN, launches })
+            after_fate(
+                State::Submitted,
+                Gone { fate: Some(&fate), is_ours: true, misses: MISSES_MIN, in_prologue: false, launches },
+            )
         };
         for launches in 0..LAUNCHES_MAX - 1 {
             assert_eq!(after(launches), Verdict::SubmitOnceMore, "{state}");

@@ -106,6 +106,53 @@ fn what_vanishes_while_it_runs_has_failed_and_says_so() {
     assert_eq!(play.fails(), Cause::Error("its node failed while its command ran".to_owned()));
 }
 
+/// Each of these takes the rest of the script along, so no mark of the end is written.
+#[test]
+fn a_prologue_that_takes_its_script_along_is_named_and_the_command_never_began() {
+    let prologues = [
+        ("exit 3", 3),
+        ("exec sh -c 'exit 3'", 3),
+        ("trap 'echo bye' EXIT; exit 3", 3),
+        ("kill -KILL $$", 137),
+        ("exec true", 0),
+    ];
+    for (prologue, code) in prologues {
+        let play = Play::with_prologue(prologue);
+        play.jobs.submit(play.job("a", EFFECT)).unwrap();
+        let Cause::Error(why) = play.fails() else { panic!("{prologue}: it may be tried again") };
+        let said = format!("the prologue of [slurm] ended with code {code} before its command began");
+        assert!(why.starts_with(&said), "{prologue}: {why}");
+        assert_eq!(play.effects(), 0, "{prologue}");
+    }
+}
+
+#[test]
+fn a_prologue_that_dies_is_a_failed_attempt_that_is_retried() {
+    let play = Play::with_prologue("echo >>attempts; [ $(wc -l <attempts) = 2 ] || exec sh -c 'exit 3'");
+    play.jobs.submit(play.job("a", EFFECT).retries(1)).unwrap();
+    play.ends();
+    assert_eq!((play.effects(), play.fake.state().submits), (1, 2));
+    let marks = std::fs::read_dir(play.marks()).unwrap();
+    let left =
+        marks.filter(|entry| entry.as_ref().unwrap().path().extension().is_some_and(|ending| ending == "prologue"));
+    assert_eq!(left.count(), 1, "of the attempt that failed in it");
+}
+
+#[test]
+fn what_slurm_cancels_in_the_prologue_was_not_cancelled_while_its_command_ran() {
+    let play = Play::with_prologue("touch ready; exec sleep 60");
+    play.jobs.submit(play.job("a", EFFECT)).unwrap();
+    play.until(|_| play.folder.path().join("ready").exists());
+    {
+        let mut state = play.fake.state();
+        let job = state.jobs.get_mut(&ONE).unwrap();
+        job.script.as_mut().unwrap().kill().unwrap();
+        job.fate = Some("CANCELLED");
+    }
+    let said = "was cancelled in Slurm while the prologue of [slurm] ran, before its command began".to_owned();
+    assert_eq!(play.fails(), Cause::Error(said));
+}
+
 #[test]
 fn what_is_cancelled_in_slurm_before_it_begins_has_failed_and_never_begins() {
     let play = Play::new(false);

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::os::unix::process::CommandExt;
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard};
 
@@ -53,6 +54,8 @@ pub(crate) struct State {
 pub(crate) struct Job {
     pub(crate) submission: Submission,
     pub(crate) script: Option<Child>,
+    /// What its script exited with.
+    pub(crate) code: Option<i32>,
     /// Set when it is over.
     pub(crate) fate: Option<&'static str>,
     /// Its node, if it got one.
@@ -65,7 +68,7 @@ impl Job {
     /// One that waits.
     pub(crate) fn new(submission: &Submission) -> Self {
         let submission = submission.clone();
-        Self { submission, script: None, fate: None, node: None, is_held: false, is_suspended: false }
+        Self { submission, script: None, code: None, fate: None, node: None, is_held: false, is_suspended: false }
     }
 }
 
@@ -160,8 +163,9 @@ impl Cluster for Fake {
         }
         let mut rows = Vec::new();
         for (id, job) in &mut state.jobs {
-            if job.script.as_mut().is_some_and(|script| script.try_wait().unwrap().is_some()) {
+            if let Some(status) = job.script.as_mut().and_then(|script| script.try_wait().unwrap()) {
                 job.fate.get_or_insert("COMPLETED");
+                job.code = status.code().or_else(|| Some(128 + status.signal()?));
             }
             if job.fate.is_none() {
                 let state = match job.script.is_some() || job.node.is_some() {
@@ -184,6 +188,7 @@ impl Cluster for Fake {
             reason: "None".to_owned(),
             node: job.node.map(str::to_owned),
             comment: job.submission.description.comment.clone(),
+            code: job.code,
         };
         Ok(self.state().jobs.get(&id).map(fate))
     }

@@ -28,7 +28,19 @@ impl Play {
         let folder = tempfile::tempdir().unwrap();
         let fake = Arc::new(Fake::default());
         fake.state().starts = starts;
-        let slurm = slurm(&fake, folder.path());
+        Self::of(folder, fake, Site::default())
+    }
+
+    /// With lines before each command.
+    pub(crate) fn with_prologue(prologue: &str) -> Self {
+        let site = Site { prologue: Some(prologue.to_owned()), ..Site::default() };
+        let fake = Arc::new(Fake::default());
+        fake.state().starts = true;
+        Self::of(tempfile::tempdir().unwrap(), fake, site)
+    }
+
+    fn of(folder: tempfile::TempDir, fake: Arc<Fake>, site: Site) -> Self {
+        let slurm = slurm_of(&fake, folder.path(), site);
         Self { folder, fake, slurm, jobs: Jobs::builder().build() }
     }
 
@@ -68,11 +80,15 @@ impl Play {
 }
 
 pub(crate) fn slurm<C: Cluster + 'static>(fake: &Arc<C>, folder: &Path) -> Arc<Slurm> {
+    slurm_of(fake, folder, Site::default())
+}
+
+fn slurm_of<C: Cluster + 'static>(fake: &Arc<C>, folder: &Path, site: Site) -> Arc<Slurm> {
     let logs = folder.to_owned();
     let settings = Settings {
         folder: folder.join("marks"),
         run: "r-1".to_owned(),
-        site: Site::default(),
+        site,
         log: Box::new(move |attempt: AttemptId| logs.join(format!("{}.log", attempt.job.index()))),
         listen: Box::new(|_, _| ()),
         pause_timeout: Duration::from_millis(1500),

@@ -125,7 +125,12 @@ fn a_prologue_that_exits_is_said_to_have_done_so_and_the_command_does_not_start(
         assert_eq!((end_of(folder).kind, end_of(folder).code), (EndKind::Prologue, code), "{prologue}");
         assert!(!folder.join("effects").exists());
         let end = ends::measured(KEY, &end_of(folder), None, false);
-        assert!(words(&end.how).contains(&format!("the prologue of [slurm] exited with {code}")), "{:?}", end.how);
+        assert!(
+            words(&end.how)
+                .contains(&format!("the prologue of [slurm] ended with code {code} before its command began")),
+            "{:?}",
+            end.how
+        );
     }
 }
 

@@ -37,11 +37,14 @@ fn a_row_is_read_with_bars_in_its_comment() {
 
 #[test]
 fn a_fate_is_read_with_a_comment_of_several_words() {
-    let line = "JobId=5 JobName=r-1:0.1.0 UserId=root(0) JobState=TIMEOUT Reason=TimeLimit Dependency=(null) Comment=bursar /a b/slurm#0.1.0 Power=\n";
+    let line = "JobId=5 JobName=r-1:0.1.0 UserId=root(0) JobState=TIMEOUT Reason=TimeLimit Dependency=(null) ExitCode=0:15 Comment=bursar /a b/slurm#0.1.0 Power=\n";
     let fate = Fate::read(line).unwrap();
     assert_eq!((fate.state.as_str(), fate.comment.as_str()), ("TIMEOUT", "bursar /a b/slurm#0.1.0"));
     assert_eq!(fate.words(), "ran longer than Slurm's time limit");
     assert!(fate.is_over());
+    assert_eq!(fate.code, Some(143));
+    assert_eq!(Fate::read(&line.replace("0:15", "3:0")).unwrap().code, Some(3));
+    assert_eq!(Fate::read(&line.replace(" ExitCode=0:15", "")).unwrap().code, None);
 }
 
 #[test]

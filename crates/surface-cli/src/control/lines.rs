@@ -187,13 +187,20 @@ pub(crate) fn losses(nodes: &[NodeStats]) -> Option<String> {
             (false, lost) => format!("`{id}` {lost}"),
         });
     }
-    for (node, link) in
-        nodes.iter().filter_map(|node| Some((node, node.link.as_ref().filter(|link| link.missing > 0)?)))
-    {
+    let links = || nodes.iter().filter_map(|node| Some((node, node.link.as_ref()?)));
+    let receives = |address: &str| links().any(|(_, link)| !link.sends && link.address == address);
+    for (node, link) in links().filter(|(_, link)| link.missing > 0) {
         let (id, missing) = (surface_text::clean(&node.id), counted(link.missing as usize, "message"));
-        said.push(format!(
-            "`{id}` never got {missing} that the broker had: it lost its files, or its stream was removed"
-        ));
+        match link.sends {
+            // Its other half is here, and knows it better.
+            true if receives(&link.address) => {}
+            true => said.push(format!(
+                "`{id}` sent {missing} that the broker had and lost: it lost its files, or its stream was removed"
+            )),
+            false => said.push(format!(
+                "`{id}` never got {missing} that the broker had: it lost its files, or its stream was removed"
+            )),
+        }
     }
     (!said.is_empty()).then(|| said.join(", "))
 }

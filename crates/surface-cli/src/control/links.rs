@@ -42,7 +42,7 @@ pub(crate) struct LinkLine {
     pub(crate) redelivered: u64,
     /// Came twice to this process, and were dropped.
     pub(crate) duplicates: u64,
-    /// Did not come, though later ones did.
+    /// Did not come, though later ones did; or was at the broker and is lost there, as far as the sender knows.
     pub(crate) missing: u64,
     /// Came on the subject and were not of a flow; they were removed.
     pub(crate) foreign: u64,
@@ -59,6 +59,12 @@ pub(crate) struct LinkLine {
 pub(crate) fn of(stats: &Stats) -> Vec<LinkLine> {
     let line = |node: &NodeStats| node.link.as_ref().map(|link| one(stats, node, link));
     stats.nodes.iter().filter_map(line).collect()
+}
+
+/// How many messages brokers lost. Of an edge with both halves here that is what its receiver never got.
+pub(crate) fn missing(links: &[LinkLine]) -> u64 {
+    let receives = |address: &str| links.iter().any(|link| !link.sends && link.address == address);
+    links.iter().filter(|link| !link.sends || !receives(&link.address)).map(|link| link.missing).sum()
 }
 
 fn one(stats: &Stats, node: &NodeStats, link: &LinkStats) -> LinkLine {
@@ -95,6 +101,10 @@ fn one(stats: &Stats, node: &NodeStats, link: &LinkStats) -> LinkLine {
         // A report may be ahead of the acknowledgement: then the message is still in flight here, and counts there.
         let ahead = far.received.saturating_sub(link.stored);
         line.in_flight = node.held.saturating_sub(ahead) + far.received.saturating_sub(far.delivered);
+        // What no receiver has missed yet.
+        let known = link.missing.saturating_sub(far.missing).min(line.waiting);
+        line.lost += known;
+        line.waiting -= known;
     } else {
         line.put = link.received;
         line.delivered = link.delivered;

@@ -26,7 +26,7 @@ mod wire;
 pub(crate) use self::client::{AskError, Client, Unanswered, is_stopped};
 pub(crate) use self::controller::{Pace, Runner, serve};
 pub(crate) use self::lines::{EdgeLine, FlowLine, JobLine, NodeLine, RunLine, Totals, failed_at_all, losses};
-pub(crate) use self::links::LinkLine;
+pub(crate) use self::links::{LinkLine, missing};
 pub(crate) use self::policy::{PolicyLine, PolicyRecord, ProgramLine};
 pub(crate) use self::server::{Controller, ServerHandle, open, open_at, send_line};
 pub(crate) use self::socket::{is_id, remove_stale};

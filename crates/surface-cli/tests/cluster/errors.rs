@@ -50,11 +50,14 @@ fn an_option_with_which_nothing_is_submitted_is_named() {
 
 #[test]
 #[ignore = "needs a Slurm cluster: cargo xtask test cluster"]
-fn a_prologue_that_exits_is_named() {
-    let lab = Lab::new("[slurm]\nprologue = 'exit 3'\n[job.a]\nrun = 'touch effects'");
-    assert_eq!(lab.run(&["run", "jobs.toml", "--on", "slurm"]).status.code(), Some(1));
-    assert!(lab.show().contains("the prologue of [slurm] exited with 3"), "{}", lab.show());
-    assert!(lab.effects().is_empty());
+fn a_prologue_that_dies_is_named() {
+    for (prologue, code) in [("exit 3", 3), ("exec sh -c 'exit 3'", 3), ("kill -KILL $$", 137)] {
+        let lab = Lab::new(&format!("[slurm]\nprologue = \"{prologue}\"\n[job.a]\nrun = 'touch effects'"));
+        assert_eq!(lab.run(&["run", "jobs.toml", "--on", "slurm"]).status.code(), Some(1));
+        let said = format!("the prologue of [slurm] ended with code {code} before its command began");
+        assert!(lab.show().contains(&said), "{prologue}: {}", lab.show());
+        assert!(lab.effects().is_empty());
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
-//! Two processes with one part of a flow: the one that is there stays, and one that was killed is followed at once.
+//! Several processes with one part of a flow: the one that is there stays, and one that was killed is followed at once.
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 use test_support::{Broker, until};
@@ -29,7 +30,7 @@ over = "OVER/clock"
 
 /// Runs a part once more: it is refused in one line.
 fn refused(site: &Site, part: &str, said: &str) {
-    let output = site.output(&format!("flow run flow.toml --part {part}"));
+    let output = site.output(&format!("flow run flow.toml --part {part} --for 5s"));
     let line = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(9), "{line}");
     assert!(line.contains(said) && line.contains("(process ") && line.lines().count() == 1, "{line}");
@@ -77,4 +78,99 @@ fn a_process_that_was_killed_is_followed_at_once() {
     here.signal("INT");
     let (_, received) = (here.code(130), there.ended());
     assert_eq!(link(&received, "clock!subscribe")["missing"], 0, "{received}");
+}
+
+/// The first sender is stopped while the broker is restarted: so the second is there before it, for certain.
+#[test]
+fn a_second_sender_is_refused_before_the_first_has_come_back_to_a_broker_that_was_restarted() {
+    let Some(broker) = Broker::start() else { return };
+    let mut site = Site::new(broker, FLOW);
+    let (there, here) = (site.start("there"), site.start("here"));
+    until(LIMIT, "messages come", || site.lines("out.txt") > 50);
+    for _ in 0..2 {
+        site.broker.kill();
+        here.signal("STOP");
+        site.broker.restart();
+        refused(
+            &site,
+            "here",
+            &format!("another process sends to {} (process {}", site.broker.address("clock"), here.id()),
+        );
+        let before = site.lines("out.txt");
+        here.signal("CONT");
+        until(LIMIT, "the first sends again", || site.lines("out.txt") > before + 50);
+        refused(&site, "here", "another process sends to nats://127.0.0.1:");
+    }
+    here.signal("INT");
+    let (sent, received) = (here.code(130), there.ended());
+    let (sent, received) = (link(&sent, "clock!publish"), link(&received, "clock!subscribe"));
+    assert_eq!((&sent["put"], &received["missing"]), (&received["delivered"], &0.into()), "{sent} {received}");
+}
+
+#[test]
+fn a_second_sender_is_refused_by_a_broker_that_came_back_without_its_files() {
+    let Some(broker) = Broker::start() else { return };
+    let mut site = Site::new(broker, FLOW);
+    let (_there, here) = (site.start("there"), site.start("here"));
+    until(LIMIT, "messages come", || site.lines("out.txt") > 50);
+    site.broker.erase();
+    site.broker.restart();
+    refused(&site, "here", "another process sends to nats://127.0.0.1:");
+    let before = site.lines("out.txt");
+    until(LIMIT, "the first sends again", || site.lines("out.txt") > before + 50);
+    drop(here);
+}
+
+/// It could not be asked, and nothing was written down of it: then the first has the edge when it comes back.
+#[test]
+fn a_sender_that_comes_late_to_a_broker_without_files_ends_the_one_that_began_meanwhile() {
+    let Some(broker) = Broker::start() else { return };
+    let mut site = Site::new(broker, FLOW);
+    let (_there, first) = (site.start("there"), site.start("here"));
+    until(LIMIT, "messages come", || site.lines("out.txt") > 50);
+    first.signal("STOP");
+    site.broker.erase();
+    site.broker.restart();
+    let (second, before) = (site.start_plain("here"), site.lines("out.txt"));
+    until(LIMIT, "the second sends", || site.lines("out.txt") > before + 50);
+    first.signal("CONT");
+    let ended = second.output();
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(said.contains(&format!("(process {}", first.id())), "{said}");
+    let before = site.lines("out.txt");
+    until(LIMIT, "the first sends again", || site.lines("out.txt") > before + 50);
+}
+
+#[test]
+fn of_senders_that_begin_together_one_sends_and_the_others_are_refused() {
+    let Some(broker) = Broker::start() else { return };
+    let site = Site::new(broker, FLOW);
+    let codes: Vec<i32> = thread::scope(|scope| {
+        let senders: Vec<_> = (0..4)
+            .map(|_| {
+                let mut command = site.command("flow run flow.toml --plain --part here --for 6s");
+                scope.spawn(move || command.output().unwrap().status.code().unwrap())
+            })
+            .collect();
+        senders.into_iter().map(|sender| sender.join().unwrap()).collect()
+    });
+    let count = |code| codes.iter().filter(|it| **it == code).count();
+    assert_eq!((count(0), count(9)), (1, 3), "{codes:?}");
+}
+
+#[test]
+fn a_sender_that_was_killed_while_its_broker_was_away_is_followed_at_once() {
+    let Some(broker) = Broker::start() else { return };
+    let mut site = Site::new(broker, FLOW);
+    let (_there, here) = (site.start("there"), site.start("here"));
+    until(LIMIT, "messages come", || site.lines("out.txt") > 50);
+    site.broker.kill();
+    here.kill();
+    site.broker.restart();
+    let (before, began) = (site.lines("out.txt"), Instant::now());
+    let _here = site.start("here");
+    until(LIMIT, "messages of the next session come", || site.lines("out.txt") > before + 20);
+    // On another machine it would be waited for, for 8 s.
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
 }

@@ -74,9 +74,13 @@ impl Process {
         child.wait().unwrap();
     }
 
+    pub(crate) fn id(&self) -> u32 {
+        self.0.as_ref().unwrap().id()
+    }
+
     /// Sends it a signal, as `INT`.
     pub(crate) fn signal(&self, name: &str) {
-        let id = self.0.as_ref().unwrap().id().to_string();
+        let id = self.id().to_string();
         assert!(Command::new("kill").args([&format!("-{name}"), &id]).status().unwrap().success());
     }
 

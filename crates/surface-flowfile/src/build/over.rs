@@ -36,7 +36,7 @@ mod with {
         nats::subscribe(edge(over, hooks), |bytes| Ok(json::read(std::str::from_utf8(bytes)?)?))
     }
 
-    /// Connects once to the broker of every edge of the plan, so that what is wrong there, and who is at our end already, is known before anything runs.
+    /// Connects once to the broker of every edge of the plan, and takes the sending ends, so that what is wrong there, and who is at our end already, is known before anything runs.
     ///
     /// # Errors
     /// The first that cannot be used.
@@ -44,7 +44,7 @@ mod with {
         let plan = plan.apart();
         for node in &plan.nodes {
             match &node.action {
-                Action::Publish { over, .. } => edge(over, hooks).check_sender()?,
+                Action::Publish { over, .. } => edge(over, hooks).reserve_sender()?,
                 Action::Subscribe(over) => edge(over, hooks).check_receiver()?,
                 _ => {}
             }

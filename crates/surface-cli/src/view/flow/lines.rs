@@ -12,7 +12,7 @@
 use std::time::Duration;
 
 use super::rates::Rates;
-use crate::control::{EdgeLine, FlowLine, LinkLine};
+use crate::control::{EdgeLine, FlowLine, LinkLine, missing};
 use crate::view::text::{clean, counted, errors, grouped, listed, rate, stamp, time};
 
 /// Full edges that a line names.
@@ -99,7 +99,7 @@ pub(crate) fn last_line(ended: &Ended, flow: &FlowLine) -> String {
         (totals.replaced, "replaced by newer"),
         (totals.coalesced, "merged"),
         (totals.waiting, "left behind"),
-        (flow.links.iter().map(|link| link.missing).sum(), "missing at the broker"),
+        (missing(&flow.links), "missing at the broker"),
         (totals.errors, errors(totals.errors)),
     ];
     parts.extend(some(&counts));
