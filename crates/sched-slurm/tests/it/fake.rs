@@ -115,7 +115,7 @@ pub(crate) fn run(id: SlurmId, submission: &Submission) -> Child {
 }
 
 /// Kills a script and what it started.
-fn kill_all(script: &mut Child) {
+pub(crate) fn kill_all(script: &mut Child) {
     let _ = Command::new("kill").args(["-KILL", "--", &format!("-{}", script.id())]).stderr(Stdio::null()).status();
     let _ = script.wait();
 }
@@ -251,10 +251,16 @@ impl Cluster for Fake {
     }
 }
 
-impl Drop for Fake {
-    fn drop(&mut self) {
+impl Fake {
+    pub(crate) fn kill_scripts(&self) {
         for job in self.state().jobs.values_mut() {
             job.script.as_mut().map(kill_all);
         }
+    }
+}
+
+impl Drop for Fake {
+    fn drop(&mut self) {
+        self.kill_scripts();
     }
 }

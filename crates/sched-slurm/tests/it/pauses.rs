@@ -12,7 +12,7 @@ use sched_slurm::request::{Submission, Terms};
 use sched_slurm::rows::{Fate, Row};
 use sched_slurm::{CallError, Cluster, Partition, Remains, SlurmId, left};
 
-use crate::fake::{Fake, Job};
+use crate::fake::{Fake, Job, kill_all};
 use crate::play::{EFFECT, Play, slurm};
 
 /// The cluster for one process, until that is killed.
@@ -207,10 +207,7 @@ fn what_an_earlier_process_left_has_ended_once_it_was_cancelled_without_a_mark_o
     {
         let mut state = play.fake.state();
         let job = state.jobs.get_mut(&id(1)).unwrap();
-        let script = job.script.as_mut().unwrap();
-        script.kill().unwrap(); // as its command, it writes nothing more
-        script.wait().unwrap();
-        job.script = None;
+        kill_all(&mut job.script.take().unwrap()); // with its command: neither writes anything more
         job.node = Some("n1");
     }
     let Play { folder, fake, slurm, jobs } = play;

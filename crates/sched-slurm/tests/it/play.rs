@@ -16,8 +16,26 @@ pub(crate) const ONE: SlurmId = SlurmId { job: 1, task: None };
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 pub(crate) const EFFECT: &str = "echo effect >> effects";
 
+/// The folder of a run. With it ends what scripts still do there, also if a test failed or forgot the process that submitted them.
+pub(crate) struct Folder {
+    dir: tempfile::TempDir,
+    fake: Arc<Fake>,
+}
+
+impl Folder {
+    pub(crate) fn path(&self) -> &std::path::Path {
+        self.dir.path()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        self.fake.kill_scripts();
+    }
+}
+
 pub(crate) struct Play {
-    pub(crate) folder: tempfile::TempDir,
+    pub(crate) folder: Folder,
     pub(crate) fake: Arc<Fake>,
     pub(crate) slurm: Arc<Slurm>,
     pub(crate) jobs: Jobs,
@@ -25,10 +43,9 @@ pub(crate) struct Play {
 
 impl Play {
     pub(crate) fn new(starts: bool) -> Self {
-        let folder = tempfile::tempdir().unwrap();
         let fake = Arc::new(Fake::default());
         fake.state().starts = starts;
-        Self::of(folder, fake, Site::default())
+        Self::of(fake, Site::default())
     }
 
     /// With lines before each command.
@@ -36,10 +53,11 @@ impl Play {
         let site = Site { prologue: Some(prologue.to_owned()), ..Site::default() };
         let fake = Arc::new(Fake::default());
         fake.state().starts = true;
-        Self::of(tempfile::tempdir().unwrap(), fake, site)
+        Self::of(fake, site)
     }
 
-    fn of(folder: tempfile::TempDir, fake: Arc<Fake>, site: Site) -> Self {
+    fn of(fake: Arc<Fake>, site: Site) -> Self {
+        let folder = Folder { dir: tempfile::tempdir().unwrap(), fake: Arc::clone(&fake) };
         let slurm = slurm_of(&fake, folder.path(), site);
         Self { folder, fake, slurm, jobs: Jobs::builder().build() }
     }

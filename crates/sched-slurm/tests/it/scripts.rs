@@ -64,7 +64,7 @@ fn without_a_permit_nothing_runs() {
 fn a_script_that_is_asked_to_end_asks_its_command_and_waits_for_it() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    write(folder, "trap 'sleep 0.3; exit 9' TERM; touch ready; sleep 60 & wait", |command, _| {
+    write(folder, "trap 'kill $!; sleep 0.3; exit 9' TERM; sleep 60 & touch ready; wait", |command, _| {
         command.cwd = Some(folder.to_owned());
     });
     let mut start = shell(folder).spawn().unwrap();
