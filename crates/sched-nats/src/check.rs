@@ -7,25 +7,31 @@ use std::sync::mpsc;
 use async_nats::jetstream::stream::Stream;
 use tokio::time::sleep;
 
-use crate::drive::claim::{Claim, NotYet};
+use crate::drive::claim::consumer;
 use crate::drive::connect::{self, Link};
 use crate::drive::engine::Engine;
-use crate::drive::lock::{Lock, Stage};
-use crate::edge::{Edge, number};
+use crate::drive::lock::{Lock, NotYet, Stage};
+use crate::drive::presence::End;
+use crate::edge::Edge;
 use crate::error::NatsError;
 
-/// How often it is looked at an end whose process lost its connection: longer than a receiver is given to come back, and a sender.
-const ATTEMPTS: usize = 12;
-const ATTEMPTS_SENDER: usize = 18;
+/// How often it is looked at an end whose process lost its connection: longer than that is given to come back.
+const fn attempts(end: End) -> usize {
+    match end {
+        End::Sender => 18,
+        End::Receiver => 12,
+    }
+}
 
-/// What shall be free.
-#[derive(Debug, Clone, Copy)]
+/// What is asked of an end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asks {
-    Nothing,
-    Sender,
+    /// Whether it is free.
+    Free,
     /// And takes it.
     Reserve,
-    Receiver,
+    /// Gives it back.
+    GiveBack,
 }
 
 impl Edge {
@@ -34,7 +40,7 @@ impl Edge {
     /// # Errors
     /// If the broker cannot be used.
     pub fn check(&self) -> Result<(), NatsError> {
-        self.ask(Asks::Nothing)
+        self.ask(None)
     }
 
     /// As [`check`](Self::check), and asks whether another process [sends](crate::publish) to the edge. One of another machine that has lost its connection is given 8 s to come back.
@@ -42,7 +48,7 @@ impl Edge {
     /// # Errors
     /// If the broker cannot be used, or another process sends.
     pub fn check_sender(&self) -> Result<(), NatsError> {
-        self.ask(Asks::Sender)
+        self.ask(Some((End::Sender, Asks::Free)))
     }
 
     /// As [`check_sender`](Self::check_sender), and takes the sending end for this process: of several that do so at the same time one succeeds. The next [`publish`](crate::publish) of this process uses it. It
@@ -51,7 +57,12 @@ impl Edge {
     /// # Errors
     /// If the broker cannot be used, or another process sends.
     pub fn reserve_sender(&self) -> Result<(), NatsError> {
-        self.ask(Asks::Reserve)
+        self.ask(Some((End::Sender, Asks::Reserve)))
+    }
+
+    /// Gives the sending end back that [`reserve_sender`](Self::reserve_sender) took, if no flow of this process uses it.
+    pub fn release_sender(&self) {
+        let _ = self.ask(Some((End::Sender, Asks::GiveBack))); // else the next one waits
     }
 
     /// As [`check`](Self::check), and asks whether another process [receives](crate::subscribe) from the edge. One that has lost its connection is given some seconds to come back.
@@ -59,10 +70,26 @@ impl Edge {
     /// # Errors
     /// If the broker cannot be used, or another process receives.
     pub fn check_receiver(&self) -> Result<(), NatsError> {
-        self.ask(Asks::Receiver)
+        self.ask(Some((End::Receiver, Asks::Free)))
     }
 
-    fn ask(&self, asks: Asks) -> Result<(), NatsError> {
+    /// As [`check_receiver`](Self::check_receiver), and takes the receiving end for this process: of several that do so at the same time one succeeds. The next [`subscribe`](crate::subscribe) of this process uses
+    /// it. It is free again when the process has ended.
+    ///
+    /// Who reserves several ends does that in the order of their addresses, and gives back what it has when one is refused: so of two processes that want the same ones, one gets all.
+    ///
+    /// # Errors
+    /// If the broker cannot be used, or another process receives.
+    pub fn reserve_receiver(&self) -> Result<(), NatsError> {
+        self.ask(Some((End::Receiver, Asks::Reserve)))
+    }
+
+    /// Gives the receiving end back that [`reserve_receiver`](Self::reserve_receiver) took, if no flow of this process uses it.
+    pub fn release_receiver(&self) {
+        let _ = self.ask(Some((End::Receiver, Asks::GiveBack))); // else the next one waits
+    }
+
+    fn ask(&self, asks: Option<(End, Asks)>) -> Result<(), NatsError> {
         let engine = Engine::shared()?;
         let (sender, answer) = mpsc::channel();
         let edge = self.clone();
@@ -70,12 +97,16 @@ impl Edge {
             let checked = async {
                 let link = connect::connect(&edge).await?;
                 let checked = async {
-                    let stream = connect::stream(&link, &edge).await?;
                     match asks {
-                        Asks::Nothing => Ok(()),
-                        Asks::Sender => no_sender(&edge, &link, false).await,
-                        Asks::Reserve => no_sender(&edge, &link, true).await,
-                        Asks::Receiver => no_receiver(&edge, &link, &stream).await,
+                        None => connect::stream(&link, &edge).await.map(drop),
+                        Some((end, Asks::GiveBack)) => {
+                            Lock::new(end).give_back(&link, &edge).await;
+                            Ok(())
+                        }
+                        Some((end, asks)) => {
+                            let stream = connect::stream(&link, &edge).await?;
+                            is_free(&edge, &link, &stream, end, asks == Asks::Reserve).await
+                        }
                     }
                 };
                 // What is not permitted gets no answer.
@@ -91,26 +122,20 @@ impl Edge {
     }
 }
 
-async fn no_receiver(edge: &Edge, link: &Link, stream: &Stream) -> Result<(), NatsError> {
-    let mut claim = Claim::new(number());
+/// Whether an end is free; and then takes it, if `reserves`.
+async fn is_free(edge: &Edge, link: &Link, stream: &Stream, end: End, reserves: bool) -> Result<(), NatsError> {
+    let mut lock = Lock::new(end);
     for done in 0.. {
-        let looked = claim.check(link, edge, stream).await;
-        if known(edge, looked, done == ATTEMPTS)? {
-            break;
-        }
-        sleep(connect::backoff(done)).await;
-    }
-    Ok(())
-}
-
-async fn no_sender(edge: &Edge, link: &Link, reserves: bool) -> Result<(), NatsError> {
-    let mut lock = Lock::new();
-    for done in 0.. {
-        let looked = match reserves {
-            true => lock.take(link, edge, Stage::Reserved).await,
-            false => lock.check(link, edge).await,
+        let looked = async {
+            if end == End::Receiver {
+                consumer(edge, stream).await?;
+            }
+            match reserves {
+                true => lock.take(link, edge, Stage::Reserved).await,
+                false => lock.check(link, edge).await,
+            }
         };
-        if known(edge, looked, done == ATTEMPTS_SENDER)? {
+        if known(edge, looked.await, done == attempts(end))? {
             break;
         }
         sleep(connect::backoff(done)).await;

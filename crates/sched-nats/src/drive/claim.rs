@@ -1,22 +1,17 @@
-//! Who receives from an edge: one process at a time.
+//! Who receives from an edge, and its consumer.
 //!
 //! Room: driver. Knows async-nats; knows nothing of packs.
 //!
 //! # Invariant
-//! At most one process receives. One that is there is never disturbed by another that begins. One that was killed is followed at once on its machine, and after [`GRACE`] elsewhere.
+//! At most one process receives: the one that has the lock of the receiving end ([`Lock`]). The consumer at the broker is its own.
 //!
 //! # Why it holds
-//! The consumer at the broker is the lock: a work queue has one at most, and each process makes it under a name of its own. So of two that begin at the same time the broker refuses one. To take the lock
-//! from another, its consumer is removed by its name; so one that was made meanwhile is not removed.
-//!
-//! The other is asked before that, on the subject of the end. It listens there before it makes its consumer, and until its connection ends. So this order leaves no gap: *look for a consumer, ask, listen,
-//! remove, make*. A process that finds no consumer, because its owner is just making it anew, hears the owner's answer.
-//!
-//! No answer comes while the connection of the other is lost, as when the broker was restarted. It makes it again within [`GRACE`], if it is alive. Only of a process that is gone for certain
-//! ([`Process::is_gone`]), and of one that gave the lock back, that is not waited for.
+//! A process makes sure of the lock before it removes a consumer and makes its own, whenever it begins to fetch. A work queue has one consumer at most, and each process makes it under a name of its own. So a process that has
+//! just lost the lock, and does not know it yet, is refused by the broker, or its consumer is removed by the holder; it then begins to fetch anew, and hears that the lock is gone.
 //!
 //! # Rejected
-//! One name for all: the one that begins removes the consumer of the other, and takes over from a healthy process to fail a moment later.
+//! One name for all: a process that has lost the lock would fetch from the consumer of the next.
+//! The consumer as the lock: see `drive/lock.rs`.
 
 use std::time::Duration;
 
@@ -26,16 +21,14 @@ use async_nats::jetstream::consumer::{AckPolicy, Consumer, DeliverPolicy, Info};
 use async_nats::jetstream::stream::{ConsumerErrorKind, Stream};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
-use tokio::time::Instant;
 
 use crate::drive::connect::{self, Link};
-use crate::drive::presence::{self, End, Heard, Presence};
+use crate::drive::lock::{Lock, NotYet};
+use crate::drive::presence::{self, End, Presence};
 use crate::drive::process::Process;
 use crate::edge::Edge;
 use crate::error::NatsError;
 
-/// How long a receiver that is not connected may take to come back. Its pauses between two attempts are 1 s at most.
-const GRACE: Duration = Duration::from_secs(4);
 /// How the names of consumers of edges begin.
 const NAME: &str = "bursar";
 /// How long the broker waits for an acknowledgement; what takes longer is reported to it meanwhile.
@@ -46,36 +39,16 @@ const FETCH: usize = 64;
 const HEARTBEAT: Duration = Duration::from_secs(5);
 const EXPIRES: Duration = Duration::from_secs(30);
 
-/// Why the end is not ours now.
-#[derive(Debug)]
-pub(crate) enum NotYet {
-    /// It will not be.
-    Never(NatsError),
-    /// It may be later: try again soon.
-    Later(String),
-}
-
-impl From<NatsError> for NotYet {
-    fn from(error: NatsError) -> Self {
-        match error {
-            NatsError::Forbidden { .. } => Self::Never(error),
-            error => Self::Later(error.to_string()),
-        }
-    }
-}
-
 /// A receiver that wants the end, or has it.
 pub(crate) struct Claim {
     name: String,
-    process: Process,
+    lock: Lock,
     /// Packs of the stream up to this one were given to an earlier process. None before it was looked.
     given: Option<u64>,
     /// An earlier process ended, and told what of this session is missing before this number.
     told: Option<(u64, u64)>,
     /// When the stream was made. One that is made anew counts from 1, and nothing of it was given to others.
     made: Option<String>,
-    /// A holder that is away, and since when.
-    away: Option<(String, Instant)>,
     presence: Option<Presence>,
 }
 
@@ -83,11 +56,10 @@ impl Claim {
     pub(crate) fn new(id: u64) -> Self {
         Self {
             name: format!("{NAME}_{id:016x}"),
-            process: Process::this(),
+            lock: Lock::new(End::Receiver),
             given: None,
             told: None,
             made: None,
-            away: None,
             presence: None,
         }
     }
@@ -104,18 +76,18 @@ impl Claim {
 
     /// Takes the end, and begins to fetch from the oldest message that is not acknowledged. Also again, after messages may have been lost on their way.
     pub(crate) async fn open(&mut self, link: &Link, edge: &Edge) -> Result<Messages, NotYet> {
-        if let Some(presence) = self.presence.take() {
-            presence.end().await; // or we hear ourselves
-        }
         let stream = match self.given {
             None => connect::stream(link, edge).await?,
             Some(_) => connect::stream_again(link, edge).await?,
         };
-        let before = self.look(link, edge, &stream).await?;
-        let answer = self.process.to_json();
-        let subject = presence::subject(edge, End::Receiver);
-        let presence = Presence::begin(&link.client, subject, move || answer.clone()).await;
-        self.presence = Some(presence.map_err(NotYet::Later)?);
+        self.lock.renew(link, edge).await?;
+        if self.presence.is_none() {
+            let answer = Process::this().to_json();
+            let subject = presence::subject(edge, End::Receiver);
+            let presence = Presence::begin(&link.client, subject, move || answer.clone()).await;
+            self.presence = Some(presence.map_err(NotYet::Later)?);
+        }
+        let before = consumer(edge, &stream).await?;
         if let Some(before) = &before {
             let holder = Holder::read(before.config.description.as_deref().unwrap_or_default());
             if self.given.is_none() {
@@ -131,7 +103,7 @@ impl Claim {
             self.given = Some(0);
         }
         self.given.get_or_insert(0);
-        let consumer = self.make(edge, &stream, false).await?;
+        let consumer = self.make(edge, &stream).await?;
         let fetch = consumer.stream().max_messages_per_batch(FETCH).heartbeat(HEARTBEAT).expires(EXPIRES);
         fetch.messages().await.map_err(|error| NotYet::Later(connect::innermost(&error)))
     }
@@ -142,71 +114,20 @@ impl Claim {
         if let Ok(stream) = link.context.get_stream_no_info(edge.address().stream()).await
             && self.presence.is_some()
         {
-            let _ = self.make(edge, &stream, true).await;
+            let _ = self.make(edge, &stream).await;
         }
+        // Before we stop to answer: or the next receiver takes us for one that is away.
+        self.lock.release(link, edge).await;
         if let Some(presence) = self.presence.take() {
             presence.end().await;
         }
     }
 
-    /// Whether the end can be had, without taking it. A holder that stays away is written down as gone, so that it is waited for once.
-    pub(crate) async fn check(&mut self, link: &Link, edge: &Edge, stream: &Stream) -> Result<(), NotYet> {
-        let Some(before) = self.look(link, edge, stream).await? else { return Ok(()) };
-        let text = before.config.description.as_deref().unwrap_or_default();
-        let holder = Holder::read(text);
-        if !holder.is_over {
-            let config = Self::config(&before.name, Holder { is_over: true, ..holder }.written());
-            let _ = stream.create_consumer(config).await; // if this fails it is waited for twice
-        }
-        Ok(())
-    }
-
-    /// The consumer that may be removed, if there is one. Else why the end cannot be had.
-    async fn look(&mut self, link: &Link, edge: &Edge, stream: &Stream) -> Result<Option<Info>, NotYet> {
-        let mut found = Vec::new();
-        let mut consumers = stream.consumers();
-        while let Some(consumer) = consumers.next().await {
-            found.push(consumer.map_err(|error| NotYet::Later(connect::innermost(&error)))?);
-        }
-        match presence::ask(link, edge, presence::subject(edge, End::Receiver)).await? {
-            Heard::Away => {}
-            other => {
-                return Err(NotYet::Never(NatsError::AnotherReceiver {
-                    address: edge.address().to_string(),
-                    who: other.said(),
-                }));
-            }
-        }
-        let Some(before) = found.into_iter().next() else { return Ok(None) };
-        if !before.name.starts_with(NAME) {
-            return Err(NotYet::Never(NatsError::ForeignConsumer {
-                address: edge.address().to_string(),
-                stream: edge.address().stream(),
-                consumer: before.name,
-            }));
-        }
-        let holder = Holder::read(before.config.description.as_deref().unwrap_or_default());
-        if before.name == self.name || holder.is_over || holder.process.as_ref().is_some_and(Process::is_gone) {
-            return Ok(Some(before));
-        }
-        let since = match &self.away {
-            Some((name, since)) if *name == before.name => *since,
-            _ => self.away.insert((before.name.clone(), Instant::now())).1,
-        };
-        if since.elapsed() >= GRACE {
-            return Ok(Some(before));
-        }
-        let who = holder.process.map_or_else(|| "an earlier receiver".to_owned(), |process| process.said());
-        Err(NotYet::Later(format!(
-            "{who} receives from the edge, and is not connected; it may come back within {GRACE:?}"
-        )))
-    }
-
     /// Makes our consumer, or changes what is written on it.
-    async fn make<I>(&self, edge: &Edge, stream: &Stream<I>, is_over: bool) -> Result<Consumer<Config>, NotYet> {
+    async fn make<I>(&self, edge: &Edge, stream: &Stream<I>) -> Result<Consumer<Config>, NotYet> {
         let given = self.given.unwrap_or(0);
-        let holder = Holder { process: Some(self.process.clone()), given, told: self.told, is_over };
-        let made = stream.create_consumer(Self::config(&self.name, holder.written())).await;
+        let holder = Holder { given, told: self.told };
+        let made = stream.create_consumer(config(&self.name, holder.written())).await;
         made.map_err(|error| match error.kind() {
             ConsumerErrorKind::JetStream(said)
                 if [ErrorCode::CONSUMER_WQ_MULTIPLE_UNFILTERED, ErrorCode::CONSUMER_WQ_CONSUMER_NOT_UNIQUE]
@@ -217,46 +138,57 @@ impl Claim {
             _ => NotYet::Later(connect::innermost(&error)),
         })
     }
+}
 
-    fn config(name: &str, description: String) -> Config {
-        Config {
-            durable_name: Some(name.to_owned()),
-            description: Some(description),
-            deliver_policy: DeliverPolicy::All,
-            ack_policy: AckPolicy::Explicit,
-            ack_wait: ACK_WAIT,
-            // The credit limits what is taken; see `has_credit`.
-            max_ack_pending: -1,
-            ..Config::default()
-        }
+/// The consumer of an earlier receiver, if there is one.
+///
+/// # Errors
+/// If it is none of an edge.
+pub(crate) async fn consumer(edge: &Edge, stream: &Stream) -> Result<Option<Info>, NotYet> {
+    let Some(found) = stream.consumers().next().await else { return Ok(None) };
+    let found = found.map_err(|error| NotYet::Later(connect::innermost(&error)))?;
+    if !found.name.starts_with(NAME) {
+        return Err(NotYet::Never(NatsError::ForeignConsumer {
+            address: edge.address().to_string(),
+            stream: edge.address().stream(),
+            consumer: found.name,
+        }));
+    }
+    Ok(Some(found))
+}
+
+fn config(name: &str, description: String) -> Config {
+    Config {
+        durable_name: Some(name.to_owned()),
+        description: Some(description),
+        deliver_policy: DeliverPolicy::All,
+        ack_policy: AckPolicy::Explicit,
+        ack_wait: ACK_WAIT,
+        // The credit limits what is taken; see `has_credit`.
+        max_ack_pending: -1,
+        ..Config::default()
     }
 }
 
 /// What is written on a consumer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Holder {
-    process: Option<Process>,
     /// What it knew to be given to earlier processes.
     given: u64,
     /// Those that ended told what of this session is missing before this number.
     told: Option<(u64, u64)>,
-    /// It gave the end back, or is known to be gone.
-    is_over: bool,
 }
 
 impl Holder {
     fn written(&self) -> String {
-        let process = self.process.as_ref().map_or(Value::Null, Process::to_json);
-        json!({ "receiver": process, "given": self.given, "told": self.told, "over": self.is_over }).to_string()
+        json!({ "given": self.given, "told": self.told }).to_string()
     }
 
     fn read(text: &str) -> Self {
         let value: Value = serde_json::from_str(text).unwrap_or_default();
         Self {
-            process: Process::from_json(&value["receiver"]),
             given: value["given"].as_u64().unwrap_or(0),
             told: value["told"][0].as_u64().zip(value["told"][1].as_u64()),
-            is_over: value["over"].as_bool().unwrap_or(false),
         }
     }
 }
@@ -266,10 +198,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_on_a_consumer_is_read_again_and_anything_else_is_no_process() {
-        let holder = Holder { process: Some(Process::this()), given: 7, told: Some((u64::MAX, 8)), is_over: true };
+    fn what_is_written_on_a_consumer_is_read_again_and_anything_else_is_nothing() {
+        let holder = Holder { given: 7, told: Some((u64::MAX, 8)) };
         assert_eq!(Holder::read(&holder.written()), holder);
-        for text in ["", "a consumer", "[1]", "{\"over\": 3}"] {
+        for text in ["", "a consumer", "[1]", "{\"told\": 3}"] {
             assert_eq!(Holder::read(text), Holder::default(), "{text}");
         }
     }

@@ -37,13 +37,19 @@ pub(crate) enum End {
     Receiver,
 }
 
+impl End {
+    /// Who has it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Sender => "sender",
+            Self::Receiver => "receiver",
+        }
+    }
+}
+
 /// The subject on which the process that has an end answers. No stream keeps it, and no two subjects share one.
 pub(crate) fn subject(edge: &Edge, end: End) -> String {
-    let end = match end {
-        End::Sender => "sender",
-        End::Receiver => "receiver",
-    };
-    format!("_BURSAR.{end}.{}", edge.address().subject())
+    format!("_BURSAR.{}.{}", end.name(), edge.address().subject())
 }
 
 /// What was heard.

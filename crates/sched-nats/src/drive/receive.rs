@@ -24,8 +24,9 @@ use tokio::sync::oneshot;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::decide::receive::{Came, Decision, Position, Receiver};
-use crate::drive::claim::{Claim, NotYet};
+use crate::drive::claim::Claim;
 use crate::drive::connect::{self, Link};
+use crate::drive::lock::NotYet;
 use crate::edge::Edge;
 use crate::error::NatsError;
 use crate::pack::{self, Item};

@@ -30,9 +30,8 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::decide::lost::Losses;
 use crate::decide::send::{Pack, Refused, Sender};
-use crate::drive::claim::NotYet;
 use crate::drive::connect::{self, Link};
-use crate::drive::lock::{self, Lock, Stage};
+use crate::drive::lock::{self, Lock, NotYet, Stage};
 use crate::drive::presence::{self, End, Presence};
 use crate::drive::process::Process;
 use crate::edge::Edge;
@@ -134,7 +133,7 @@ impl SendTask {
             losses: Losses::default(),
             made: None,
             is_unsure: true,
-            lock: Lock::new(),
+            lock: Lock::new(End::Sender),
             begun: Instant::now(),
         };
         let outcome = sending.run().await;
@@ -178,7 +177,7 @@ impl Sending {
         let inbox = link.client.new_inbox();
         let mut answers = self.subscribe(link, format!("{inbox}.*")).await?;
         let mut reports = self.subscribe(link, connect::reports(&self.task.edge)).await?;
-        let mut records = self.subscribe(link, lock::subject(&self.task.edge)).await?;
+        let mut records = self.subscribe(link, lock::subject(&self.task.edge, End::Sender)).await?;
         let mut incoming = Vec::new();
         loop {
             let now = self.begun.elapsed();
@@ -243,7 +242,7 @@ impl Sending {
             let made = async {
                 let link = connect::connect(&self.task.edge).await?;
                 connect::stream(&link, &self.task.edge).await?;
-                let taken = self.lock.take(&link, &self.task.edge, Stage::Sends).await;
+                let taken = self.lock.take(&link, &self.task.edge, Stage::Holds).await;
                 Ok((link, taken))
             };
             match made.await {

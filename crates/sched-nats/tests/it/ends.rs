@@ -211,18 +211,51 @@ fn a_sender_of_another_machine_that_does_not_come_back_is_followed_after_its_ter
     let Some(broker) = Broker::start() else { return };
     edge(&broker).check_sender().unwrap(); // makes the stream of records
     let record =
-        r#"{"sender":{"host":"robot","process":4711,"machine":"another","started":1},"lock":1,"stage":"sends"}"#;
+        r#"{"process":{"host":"robot","process":4711,"machine":"another","started":1},"lock":1,"stage":"holds"}"#;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let client = async_nats::connect(format!("nats://127.0.0.1:{}", broker.port())).await.unwrap();
         let context = async_nats::jetstream::new(client);
-        context.publish("_BURSAR.sends.numbers", record.into()).await.unwrap().await.unwrap();
+        context.publish("_BURSAR.lock.sender.numbers", record.into()).await.unwrap().await.unwrap();
     });
     let began = Instant::now();
     edge(&broker).reserve_sender().unwrap();
     let waited = began.elapsed();
     assert!((Duration::from_secs(8)..Duration::from_secs(20)).contains(&waited), "{waited:?}");
     send(&broker, 0..10);
+}
+
+#[test]
+fn a_reserved_end_is_of_this_process_until_it_is_given_back_or_its_flow_has_ended() {
+    let Some(broker) = Broker::start() else { return };
+    edge(&broker).reserve_receiver().unwrap();
+    assert!(record(&broker, "receiver").contains("reserved"));
+    edge(&broker).release_receiver();
+    assert!(record(&broker, "receiver").contains("over"));
+    edge(&broker).reserve_receiver().unwrap();
+    let (flow, _got) = receiver(&broker);
+    let receiving = thread::spawn(move || flow.run().unwrap());
+    is_received(&broker);
+    edge(&broker).release_receiver();
+    assert!(record(&broker, "receiver").contains("holds"), "a flow uses it");
+    assert!(edge(&broker).reserve_receiver().is_err_and(|error| error.is_taken()));
+    send(&broker, 0..10);
+    receiving.join().unwrap();
+    assert!(record(&broker, "receiver").contains("over"));
+    edge(&broker).reserve_sender().unwrap();
+    edge(&broker).release_sender();
+    assert!(record(&broker, "sender").contains("over"));
+}
+
+/// What the broker keeps of who has an end.
+fn record(broker: &Broker, end: &str) -> String {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let client = async_nats::connect(format!("nats://127.0.0.1:{}", broker.port())).await.unwrap();
+        let records = async_nats::jetstream::new(client).get_stream("BURSAR-LOCKS").await.unwrap();
+        let record = records.get_last_raw_message_by_subject(&format!("_BURSAR.lock.{end}.numbers")).await.unwrap();
+        String::from_utf8(record.payload.to_vec()).unwrap()
+    })
 }
 
 #[test]

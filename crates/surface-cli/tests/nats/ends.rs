@@ -1,5 +1,6 @@
 //! Several processes with one part of a flow: the one that is there stays, and one that was killed is followed at once.
 
+use std::process::Output;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -157,6 +158,62 @@ fn of_senders_that_begin_together_one_sends_and_the_others_are_refused() {
     });
     let count = |code| codes.iter().filter(|it| **it == code).count();
     assert_eq!((count(0), count(9)), (1, 3), "{codes:?}");
+}
+
+const WIDE: &str = r#"
+[part.here]
+nodes = ["first", "second"]
+[part.there]
+nodes = ["one", "two"]
+
+[node.first]
+kind = "every"
+interval = "1ms"
+[node.second]
+kind = "every"
+interval = "1ms"
+
+[node.one]
+kind = "write"
+path = "one.txt"
+[node.two]
+kind = "write"
+path = "two.txt"
+
+[[edge]]
+from = "second"
+to = "two"
+over = "OVER/two"
+[[edge]]
+from = "first"
+to = "one"
+over = "OVER/one"
+"#;
+
+/// One that is refused has started nothing: it would have said so.
+#[test]
+fn of_processes_that_begin_together_one_has_all_edges_of_the_part_and_the_others_start_nothing() {
+    let Some(broker) = Broker::start() else { return };
+    let site = Site::new(broker, WIDE);
+    for part in ["there", "here", "there", "here"] {
+        let outputs: Vec<_> = thread::scope(|scope| {
+            let processes: Vec<_> = (0..3)
+                .map(|_| {
+                    let mut command = site.command(&format!("flow run flow.toml --plain --part {part} --for 6s"));
+                    scope.spawn(move || command.output().unwrap())
+                })
+                .collect();
+            processes.into_iter().map(|process| process.join().unwrap()).collect()
+        });
+        let said = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
+        let refused: Vec<_> = outputs.iter().filter(|output| output.status.code() == Some(9)).collect();
+        let stay = outputs.iter().filter(|output| output.status.code() == Some(0)).count();
+        let all: Vec<String> = outputs.iter().map(said).collect();
+        assert_eq!((stay, refused.len()), (1, 2), "{part}: {all:?}");
+        for output in refused {
+            assert!(output.stdout.is_empty() && said(output).lines().count() == 1, "{part}: {output:?}");
+        }
+    }
 }
 
 #[test]

@@ -36,17 +36,27 @@ mod with {
         nats::subscribe(edge(over, hooks), |bytes| Ok(json::read(std::str::from_utf8(bytes)?)?))
     }
 
-    /// Connects once to the broker of every edge of the plan, and takes the sending ends, so that what is wrong there, and who is at our end already, is known before anything runs.
+    /// Connects once to the broker of every edge of the plan, and takes our ends, so that what is wrong there, and who is at our end already, is known before anything runs.
+    ///
+    /// Two processes with the same part take the ends in the same order: so one of them gets all.
     ///
     /// # Errors
-    /// The first that cannot be used.
+    /// The first that cannot be used. What was taken by then is given back.
     pub fn check(plan: &Plan, hooks: &Hooks) -> Result<(), NatsError> {
-        let plan = plan.apart();
-        for node in &plan.nodes {
-            match &node.action {
-                Action::Publish { over, .. } => edge(over, hooks).reserve_sender()?,
-                Action::Subscribe(over) => edge(over, hooks).check_receiver()?,
-                _ => {}
+        let end = |action: &Action| match action {
+            Action::Publish { over, .. } => Some((over.to_string(), true, edge(over, hooks))),
+            Action::Subscribe(over) => Some((over.to_string(), false, edge(over, hooks))),
+            _ => None,
+        };
+        let mut ends: Vec<_> = plan.apart().nodes.iter().filter_map(|node| end(&node.action)).collect();
+        ends.sort_by(|(one, ..), (other, ..)| one.cmp(other));
+        for (taken, (_, sends, edge)) in ends.iter().enumerate() {
+            let reserved = if *sends { edge.reserve_sender() } else { edge.reserve_receiver() };
+            if let Err(error) = reserved {
+                for (_, sends, edge) in &ends[..taken] {
+                    if *sends { edge.release_sender() } else { edge.release_receiver() }
+                }
+                return Err(error);
             }
         }
         Ok(())
