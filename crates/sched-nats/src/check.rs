@@ -11,6 +11,7 @@ use crate::drive::claim::consumer;
 use crate::drive::connect::{self, Link};
 use crate::drive::engine::Engine;
 use crate::drive::lock::{Lock, NotYet, Stage};
+use crate::drive::permit;
 use crate::drive::presence::End;
 use crate::edge::Edge;
 use crate::error::NatsError;
@@ -105,6 +106,7 @@ impl Edge {
                         }
                         Some((end, asks)) => {
                             let stream = connect::stream(&link, &edge).await?;
+                            permit::probe(&link, &edge, end).await;
                             is_free(&edge, &link, &stream, end, asks == Asks::Reserve).await
                         }
                     }

@@ -160,6 +160,8 @@ impl<T: Payload, F: FnMut(&[u8]) -> Result<T, NodeError> + Send + 'static> Sourc
             // Blocks this task only. What is not acknowledged in time comes again.
             let _ = told.recv_timeout(LAST);
         }
-        Ok(())
+        // What was handled counts only if the broker took the acknowledgements.
+        let failure = link.state.lock().unwrap_or_else(PoisonError::into_inner).failure.take();
+        failure.map_or(Ok(()), |error| Err(NodeError::from(error).for_good()))
     }
 }

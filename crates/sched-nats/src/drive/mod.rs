@@ -6,6 +6,7 @@ pub(crate) mod claim;
 pub(crate) mod connect;
 pub(crate) mod engine;
 pub(crate) mod lock;
+pub(crate) mod permit;
 pub(crate) mod presence;
 pub(crate) mod process;
 pub(crate) mod receive;

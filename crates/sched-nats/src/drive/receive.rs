@@ -27,6 +27,8 @@ use crate::decide::receive::{Came, Decision, Position, Receiver};
 use crate::drive::claim::Claim;
 use crate::drive::connect::{self, Link};
 use crate::drive::lock::NotYet;
+use crate::drive::permit;
+use crate::drive::presence::End;
 use crate::edge::Edge;
 use crate::error::NatsError;
 use crate::pack::{self, Item};
@@ -130,8 +132,7 @@ impl Receiving {
                 Err(NotYet::Later(why)) => {
                     self.away(Some(why));
                     if self.pause(connect::backoff(attempt)).await {
-                        self.finish(&link).await;
-                        return Ok(());
+                        return self.finish(&link).await;
                     }
                     continue 'open;
                 }
@@ -144,8 +145,7 @@ impl Receiving {
                     biased;
                     asked = &mut self.task.stop => {
                         self.answer = asked.ok();
-                        self.finish(&link).await;
-                        return Ok(());
+                        return self.finish(&link).await;
                     }
                     Some(event) = link.events.recv() => if self.connection(&link, event)? { continue 'open },
                     () = self.task.progress.notified() => {}
@@ -279,7 +279,10 @@ impl Receiving {
     }
 
     /// The end was asked for: acknowledges what is finished, and gives the edge back. Without a connection neither can be told: what is not acknowledged comes again.
-    async fn finish(&mut self, link: &Link) {
+    ///
+    /// # Errors
+    /// If the broker does not permit an acknowledgement, also one of before.
+    async fn finish(&mut self, link: &Link) -> Result<(), NatsError> {
         while let Ok(total) = self.task.emitted.try_recv() {
             self.window.emitted(total);
         }
@@ -287,8 +290,14 @@ impl Receiving {
         let packs = self.window.progressed(handled, finished);
         let done: Vec<Acker> = self.ackers.drain(..packs).collect();
         self.count();
-        if !self.is_cut {
-            let _ = timeout(LAST, self.last(link, done)).await;
+        if self.is_cut {
+            return Ok(());
+        }
+        let edge = self.task.edge.clone();
+        tokio::select! {
+            biased;
+            error = link.until_forbidden(&edge) => Err(error),
+            _ = timeout(LAST, self.last(link, done)) => Ok(()),
         }
     }
 
@@ -301,6 +310,8 @@ impl Receiving {
             // An answer to the last one says that all before it arrived.
             let _ = last.double_ack().await;
         }
+        // What was said of those before has come when this is answered.
+        permit::probe(link, &self.task.edge, End::Receiver).await;
         self.report(link).await;
         let told = self.window.position().map(|position| (position.session, position.received + 1));
         self.claim.release(link, &self.task.edge, told).await;

@@ -240,6 +240,62 @@ fn what_a_login_may_not_do_is_named() {
 }
 
 #[test]
+fn what_an_end_may_not_do_is_named_before_it_begins_and_the_probe_leaves_nothing() {
+    let config = |denied: &str| {
+        format!(
+            "jetstream {{ store_dir: \"STORE\" }}\nauthorization {{ users: [ {{ user: boss, password: hunter2 }}, \
+             {{ user: robot, password: hunter2, permissions: {{ {denied} }} }} ] }}\n"
+        )
+    };
+    for (denied, sends, said) in [
+        ("publish: { deny: \"blocks\" }", true, "\"blocks\""),
+        ("publish: { deny: \"$JS.ACK.>\" }", false, "$JS.ACK.BURSAR_blocks"),
+        ("subscribe: { deny: \"_BURSAR.>\" }", true, "_BURSAR.report.blocks"),
+        ("subscribe: { deny: \"_BURSAR.>\" }", false, "_BURSAR.report.blocks"),
+    ] {
+        let Some(broker) = Broker::with(&config(denied)) else { return };
+        let edge = |user: &str| edge(&broker).login(Login::default().user(user, "hunter2"));
+        let reserve = |user: &str| if sends { edge(user).reserve_sender() } else { edge(user).reserve_receiver() };
+        let error = reserve("robot").unwrap_err();
+        let text = error.to_string();
+        assert!(matches!(error, NatsError::Forbidden { .. }) && text.contains(said), "{denied}: {error:?}");
+        assert!(text.contains("permit the subject of the edge"), "{text}");
+        reserve("boss").unwrap();
+        sender(edge("boss"), vec![100; 10]).run().unwrap();
+        let (receiver, got) = receiver(edge("boss"));
+        let received = receiver.run().unwrap();
+        assert_eq!((got.lock().unwrap().len(), link(&received, "receive").foreign), (10, 0), "{denied}");
+    }
+}
+
+#[test]
+fn a_receiver_that_may_not_acknowledge_any_more_fails_and_the_messages_stay() {
+    let config = |denied: &str| {
+        format!(
+            "jetstream {{ store_dir: \"STORE\" }}\nauthorization {{ users: [ {{ user: boss, password: hunter2 }}, \
+             {{ user: robot, password: hunter2, permissions: {{ publish: {{ deny: \"{denied}\" }} }} }} ] }}\n"
+        )
+    };
+    let Some(mut broker) = Broker::with(&config("nothing")) else { return };
+    let edge = Edge::new(broker.address("blocks").parse().unwrap());
+    let edge = |user: &str| edge.clone().login(Login::default().user(user, "hunter2"));
+    edge("robot").reserve_receiver().unwrap();
+    let (receiving, _) = receiver(edge("robot"));
+    let receiving = thread::spawn(move || receiving.run().unwrap());
+    until(LIMIT, "it receives", || edge("boss").check_receiver().is_err_and(|error| error.is_taken()));
+    broker.kill();
+    broker.configure(&config("$JS.ACK.>"));
+    broker.restart();
+    sender(edge("boss"), vec![100; 10]).run().unwrap();
+    let ended = receiving.join().unwrap();
+    let said = ended.stats.node("receive").unwrap().failure.clone().unwrap_or_default();
+    assert!(said.contains("does not permit user `robot`") && said.contains("$JS.ACK.BURSAR_blocks"), "{said}");
+    let (receiver, got) = receiver(edge("boss"));
+    receiver.run().unwrap();
+    assert_eq!(got.lock().unwrap().len(), 10);
+}
+
+#[test]
 fn a_receiver_that_may_not_acknowledge_ends_and_the_messages_stay() {
     let config = "jetstream { store_dir: \"STORE\" }\nauthorization { users: [ { user: boss, password: hunter2 }, \
         { user: robot, password: hunter2, permissions: { publish: { deny: \"$JS.ACK.>\" } } } ] }\n";
@@ -249,8 +305,8 @@ fn a_receiver_that_may_not_acknowledge_ends_and_the_messages_stay() {
     let (refused, _) = receiver(edge("robot"));
     let ended = refused.run().unwrap();
     let said = ended.stats.node("receive").unwrap().failure.clone().unwrap_or_default();
-    // The end of the stream may come before the answer of the broker.
-    assert!(said.is_empty() || said.contains("does not permit user `robot`"), "{said}");
+    // The end of the stream comes before the answer of the broker, or after it.
+    assert!(said.contains("does not permit user `robot`") && said.contains("$JS.ACK.BURSAR_blocks"), "{said}");
     let (receiver, got) = receiver(edge("boss"));
     receiver.run().unwrap();
     assert_eq!(got.lock().unwrap().len(), 1_000);

@@ -54,6 +54,28 @@ fn a_wrong_password() {
 }
 
 #[test]
+fn a_login_that_may_not_send_or_not_acknowledge() {
+    for (denied, part, other) in [("numbers", "here", "there"), ("$JS.ACK.>", "there", "here")] {
+        let config = format!(
+            "jetstream {{ store_dir: \"STORE\" }}\nauthorization {{ users: [ {{ user: robot, password: hunter2, \
+             permissions: {{ publish: {{ deny: \"{denied}\" }} }} }} ] }}\n"
+        );
+        let Some(broker) = Broker::with(&config) else { return };
+        let site = Site::new(broker, FLOW);
+        let run = |part: &str| {
+            let mut command = site.command(&format!("flow run flow.toml --for 1s --part {part}"));
+            command.env("NATS_USER", "robot").env("NATS_PASSWORD", "hunter2").output().unwrap()
+        };
+        let output = run(part);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(8), "{said}");
+        assert!(said.contains("does not permit user `robot`") && said.lines().count() == 1, "{said}");
+        assert!(!site.path("out.txt").exists(), "nothing was started");
+        assert_ne!(run(other).status.code(), Some(8), "the other end needs it not");
+    }
+}
+
+#[test]
 fn a_broker_without_jetstream() {
     let Some(broker) = Broker::with("") else { return };
     refused(&Site::new(broker, FLOW), "has no JetStream");
