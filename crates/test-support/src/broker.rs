@@ -111,6 +111,15 @@ impl Broker {
         }
     }
 
+    /// Sends it a signal, as `STOP`.
+    ///
+    /// # Panics
+    /// If it is away.
+    pub fn signal(&self, name: &str) {
+        let id = self.child.as_ref().expect("it runs").id().to_string();
+        assert!(Command::new("kill").args([&format!("-{name}"), &id]).status().expect("kill").success());
+    }
+
     /// What it logged.
     pub fn log(&self) -> String {
         fs::read_to_string(self.folder.join("log")).unwrap_or_default()

@@ -36,7 +36,7 @@ const ACK_WAIT: Duration = Duration::from_secs(30);
 /// Packs that the broker sends without being asked again.
 const FETCH: usize = 64;
 /// Signs of life of the broker while there is nothing to fetch.
-const HEARTBEAT: Duration = Duration::from_secs(5);
+const HEARTBEAT: Duration = Duration::from_secs(3);
 const EXPIRES: Duration = Duration::from_secs(30);
 
 /// A receiver that wants the end, or has it.

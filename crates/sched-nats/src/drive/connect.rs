@@ -9,6 +9,7 @@ use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use async_nats::connection::State;
 use async_nats::jetstream::context::{CreateStreamError, CreateStreamErrorKind};
 use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType, Stream};
 use async_nats::jetstream::{self, Context, ErrorCode};
@@ -181,7 +182,7 @@ pub(crate) async fn stream(link: &Link, edge: &Edge) -> Result<Stream, NatsError
             let (stream, why) = (keeper.unwrap_or_default(), "it keeps that subject".to_owned());
             Err(NatsError::ForeignStream { address: edge.address().to_string(), stream, why })
         }
-        Err(error) => Err(no_stream(edge, edge.stream_bytes(), &error)),
+        Err(error) => Err(no_stream(link, edge, edge.stream_bytes(), &error)),
     }
 }
 
@@ -207,10 +208,13 @@ fn is_overlap(error: &CreateStreamError) -> bool {
 }
 
 /// Why a stream of so many bytes was not made.
-pub(crate) fn no_stream(edge: &Edge, bytes: u64, error: &CreateStreamError) -> NatsError {
+pub(crate) fn no_stream(link: &Link, edge: &Edge, bytes: u64, error: &CreateStreamError) -> NatsError {
     let (address, broker) = (edge.address().to_string(), edge.address().broker());
     match error.kind() {
         CreateStreamErrorKind::JetStreamUnavailable => NatsError::NoJetStream { broker },
+        CreateStreamErrorKind::TimedOut if link.client.connection_state() != State::Connected => {
+            NatsError::Unreachable { broker, why: "the connection was lost".to_owned() }
+        }
         CreateStreamErrorKind::TimedOut => NatsError::JetStreamSilent { broker },
         CreateStreamErrorKind::JetStream(said) => match said.error_code() {
             ErrorCode::JETSTREAM_NOT_ENABLED | ErrorCode::JETSTREAM_NOT_ENABLED_FOR_ACCOUNT => {

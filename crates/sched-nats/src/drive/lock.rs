@@ -245,7 +245,7 @@ impl Lock {
     /// The stream of records, made if it is not there.
     async fn records(&mut self, link: &Link, edge: &Edge) -> Result<Stream, NatsError> {
         let records = connect::get_or_make(link, config()).await;
-        let (records, is_new) = records.map_err(|error| connect::no_stream(edge, RECORDS_BYTES, &error))?;
+        let (records, is_new) = records.map_err(|error| connect::no_stream(link, edge, RECORDS_BYTES, &error))?;
         if is_new {
             self.made = Some(Instant::now());
         }

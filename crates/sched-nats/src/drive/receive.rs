@@ -15,6 +15,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use async_nats::Event;
+use async_nats::jetstream::consumer::pull::MessagesErrorKind;
 use async_nats::jetstream::message::{AckKind, Acker, Message};
 use futures_util::StreamExt;
 use sched_flow::{InFlight, LinkStats, Receipts};
@@ -126,11 +127,27 @@ impl Receiving {
         let mut alive = interval(ALIVE);
         alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
         'open: for attempt in 0.. {
+            // What is asked now gets no answer, and that says nothing of the broker.
+            while self.is_cut {
+                tokio::select! {
+                    biased;
+                    asked = &mut self.task.stop => {
+                        self.answer = asked.ok();
+                        return self.finish(&link).await;
+                    }
+                    Some(event) = link.events.recv() => { self.connection(&link, event)?; }
+                }
+            }
             let mut messages = match self.claim.open(&link, &self.task.edge).await {
                 Ok(messages) => messages,
                 Err(NotYet::Never(error)) => return Err(error),
                 Err(NotYet::Later(why)) => {
-                    self.away(Some(why));
+                    while let Ok(event) = link.events.try_recv() {
+                        self.connection(&link, event)?;
+                    }
+                    if !self.is_cut {
+                        self.away(Some(why));
+                    }
                     if self.pause(connect::backoff(attempt)).await {
                         return self.finish(&link).await;
                     }
@@ -155,9 +172,13 @@ impl Receiving {
                             self.window.emitted(total);
                         }
                     }
-                    came = messages.next(), if !self.ended && self.window.has_credit() => match came {
+                    came = messages.next(), if !self.is_cut && !self.ended && self.window.has_credit() => match came {
                         Some(Ok(message)) => if self.came(message).await { continue 'open },
-                        // Also if someone removed the consumer: if that is a receiver it answers.
+                        Some(Err(error)) if error.kind() == MessagesErrorKind::MissingHeartbeat => {
+                            self.away(Some("it gives no sign of life, as after SIGSTOP".to_owned()));
+                            continue 'open;
+                        }
+                        // Also if someone removed the consumer: if that is a receiver it has the lock.
                         Some(Err(_)) | None => continue 'open,
                     },
                     _ = alive.tick() => {

@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
 use async_nats::jetstream::{self, Context};
-use sched_flow::{Ended, Flow, Graph, LinkStats, from_iter, sink};
+use sched_flow::{Ended, Flow, Graph, Handle, LinkStats, from_iter, sink};
 use sched_nats::{Edge, Login, NatsError, publish, subscribe};
 use test_support::{Broker, until};
 
@@ -293,6 +293,49 @@ fn a_receiver_that_may_not_acknowledge_any_more_fails_and_the_messages_stay() {
     let (receiver, got) = receiver(edge("boss"));
     receiver.run().unwrap();
     assert_eq!(got.lock().unwrap().len(), 10);
+}
+
+/// Why the receiver says that the broker cannot be used.
+fn away(handle: &Handle) -> Option<String> {
+    handle.stats().node("receive").unwrap().link.clone().unwrap_or_default().away
+}
+
+#[test]
+fn a_receiver_says_that_its_broker_is_stopped_and_goes_on_with_it() {
+    let Some(broker) = Broker::start() else { return };
+    let (receiver, got) = receiver(edge(&broker));
+    let handle = receiver.handle();
+    let receiving = thread::spawn(move || receiver.run().unwrap());
+    until(LIMIT, "it receives", || edge(&broker).check_receiver().is_err_and(|error| error.is_taken()));
+    broker.signal("STOP");
+    until(LIMIT, "it says so", || away(&handle).is_some_and(|why| why.contains("no sign of life")));
+    broker.signal("CONT");
+    until(LIMIT, "it says that it is back", || away(&handle).is_none());
+    sender(edge(&broker), vec![100; 10]).run().unwrap();
+    let received = receiving.join().unwrap();
+    assert_eq!(*got.lock().unwrap(), (0..10).collect::<Vec<_>>());
+    assert_eq!(link(&received, "receive").missing, 0);
+}
+
+/// Longer than the signs of life and two questions to JetStream may take.
+#[test]
+#[ignore = "takes 40 s"]
+fn a_receiver_whose_broker_stays_away_says_nothing_of_its_jetstream() {
+    let Some(mut broker) = Broker::start() else { return };
+    let (receiver, _) = receiver(edge(&broker));
+    let handle = receiver.handle();
+    let receiving = thread::spawn(move || receiver.run().unwrap());
+    until(LIMIT, "it receives", || edge(&broker).check_receiver().is_err_and(|error| error.is_taken()));
+    broker.kill();
+    until(LIMIT, "it says so", || away(&handle).is_some());
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(40) {
+        let why = away(&handle).unwrap();
+        assert!(!why.contains("JetStream"), "after {:?}: {why}", began.elapsed());
+        thread::sleep(Duration::from_millis(50));
+    }
+    handle.stop_now();
+    let _ = receiving.join().unwrap();
 }
 
 #[test]
