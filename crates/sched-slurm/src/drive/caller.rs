@@ -394,6 +394,9 @@ impl Shared {
                     table.remove(attempt_id)
                 };
                 let Some(mut attempt) = lost else { return };
+                if in_prologue {
+                    self.folder.end_prologue(key);
+                }
                 attempt.apply(Event::Finished);
                 let outcome = if was_cancelled { Outcome::Stopped } else { Outcome::failed(why) };
                 attempt.report.ended(outcome);

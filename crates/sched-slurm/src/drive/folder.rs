@@ -271,7 +271,13 @@ impl Folder {
 
     /// Whether its prologue has begun, and has not come to its last line.
     pub(crate) fn is_in_prologue(&self, key: Key) -> bool {
-        self.file(key, PROLOGUE).exists()
+        // Read, not only looked at: a network file system may remember the length of a file.
+        fs::read(self.file(key, PROLOGUE)).is_ok_and(|text| !text.is_empty())
+    }
+
+    /// What is left of its prologue does not go on to the command.
+    pub(crate) fn end_prologue(&self, key: Key) {
+        let _ = fs::remove_file(self.file(key, PROLOGUE)); // Slurm ends what is left on the node
     }
 
     /// Removes everything of an attempt. Its permit is gone, so a script that starts now does nothing.
