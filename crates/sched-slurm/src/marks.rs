@@ -112,7 +112,15 @@ pub struct End {
     pub is_whole: bool,
 }
 
+/// What a shell calls an end by SIGTERM.
+const TERMINATED: i32 = 128 + 15;
+
 impl End {
+    /// Whether its command ended because it was asked to, given that it was. Slurm asks command and script, and the command may end before its script hears of it.
+    pub fn was_asked(&self) -> bool {
+        self.kind == EndKind::Asked || (self.kind == EndKind::Exit && self.code == TERMINATED)
+    }
+
     /// Reads the text of a mark: `KIND CODE START END`, the two lines of `times`, and a line with a missing output, which may be empty.
     pub fn read(text: &str) -> Option<Self> {
         let mut lines = text.lines();

@@ -95,6 +95,8 @@ while bursar_s=$bursar_n; wait \"$bursar_p\"; bursar_d=$?; [ \"$bursar_d\" = 127
         let output = word(output.as_os_str());
         let _ = writeln!(text, "[ -n \"$bursar_m\" ] || [ -e {output} ] || bursar_m={output}");
     }
+    // Slurm signals command and script one after the other: the command may have ended before the script is asked to.
+    text += "[ \"$bursar_c\" = 0 ] || [ \"$bursar_n\" != 0 ] || sleep 0.1\n";
     text += "bursar_end exit \"$bursar_c\"\nfi\n";
     text + &inner(&base, command, site)
 }

@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::key::Key;
-use crate::marks::{self, END, ENDED, EndKind, OURSELVES, PERMIT, PROLOGUE, START, TAKEN};
+use crate::marks::{self, END, ENDED, OURSELVES, PERMIT, PROLOGUE, START, TAKEN};
 use crate::script;
 
 /// The folder, and the keys that were in it when it was opened.
@@ -87,7 +87,7 @@ pub fn left(folder: &Path) -> io::Result<Vec<Left>> {
     let mut all: Vec<Left> = found
         .into_iter()
         .filter_map(|(key, (what, was_cancelled))| {
-            let ended_itself = || read_end(folder, key).is_some_and(|end| end.code == 0 || end.kind != EndKind::Asked);
+            let ended_itself = || read_end(folder, key).is_some_and(|end| end.code == 0 || !end.was_asked());
             let was_cancelled = was_cancelled && !(what == Some(Remains::Ended) && ended_itself());
             Some(Left { key, what: what?, was_cancelled })
         })

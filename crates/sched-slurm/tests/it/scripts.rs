@@ -229,6 +229,38 @@ fn a_request_to_end_after_a_prologue_reaches_the_command_itself() {
     assert_eq!((end_of(folder).kind, end_of(folder).code), (EndKind::Asked, 9));
 }
 
+/// Slurm signals all processes of a job, one after the other.
+#[test]
+fn a_command_that_is_ended_a_moment_before_its_script_is_asked_was_asked_to_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write(folder, "echo $$ >pid.new; mv pid.new pid; exec sleep 60", |command, _| {
+        command.cwd = Some(folder.to_owned())
+    });
+    let mut start = shell(folder).spawn().unwrap();
+    while !folder.join("pid").exists() {
+        sleep(Duration::from_millis(10));
+    }
+    let pid = fs::read_to_string(folder.join("pid")).unwrap();
+    assert!(Process::new("kill").args([pid.trim(), &start.id().to_string()]).status().unwrap().success());
+    assert_eq!(start.wait().unwrap().code(), Some(143));
+    assert_eq!((end_of(folder).kind, end_of(folder).code), (EndKind::Asked, 143));
+}
+
+#[test]
+fn what_was_cancelled_and_ended_by_the_signal_did_not_end_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    for (line, was_cancelled) in [("kill -TERM $$", true), ("exit 143", true), ("exit 1", false), ("true", false)] {
+        write(folder, line, |_, _| ());
+        fs::write(folder.join("0.1.0.cancel"), "").unwrap();
+        shell(folder).stderr(Stdio::null()).status().unwrap();
+        assert_eq!(left(folder).unwrap()[0].was_cancelled, was_cancelled, "{line}");
+        let end = ends::measured(KEY, &end_of(folder), None, true);
+        assert_eq!(words(&end.how).contains("cancelled"), was_cancelled, "{line}: {:?}", end.how);
+    }
+}
+
 #[test]
 fn a_request_to_end_during_the_prologue_is_never_told_as_an_end_of_the_command() {
     for (prologue, kind, code) in [
