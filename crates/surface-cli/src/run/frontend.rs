@@ -9,11 +9,11 @@
 //! The display joins its thread, the socket waits for its threads, and the hooks hold the processes only weakly.
 
 use std::path::Path;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use sched_jobs::process::Processes;
 use sched_jobs::{AttemptId, JobId, Jobs};
-use sched_slurm::Slurm;
+use sched_slurm::{Slurm, Stand};
 
 use super::record::Recorder;
 use crate::control::{self, Runner, ServerHandle};
@@ -46,7 +46,8 @@ impl Frontend {
         recorder: &Arc<Recorder>,
     ) {
         let slurm = slurm.map(Arc::downgrade).unwrap_or_default();
-        let hooks = RunHooks { processes: Arc::downgrade(processes), slurm, recorder: Arc::clone(recorder) };
+        let say = Mutex::new(self.say_fn());
+        let hooks = RunHooks { processes: Arc::downgrade(processes), slurm, recorder: Arc::clone(recorder), say };
         match control::serve(folder, run, jobs.clone(), Arc::new(hooks)) {
             Ok(served) => self.served = Some(served),
             Err(error) => self.say_fn()(&format!("other commands cannot reach this run: {error}")),
@@ -78,6 +79,7 @@ struct RunHooks {
     /// Of nothing, if no job goes there.
     slurm: Weak<Slurm>,
     recorder: Arc<Recorder>,
+    say: Mutex<Box<dyn Fn(&str) + Send>>,
 }
 
 impl Runner for RunHooks {
@@ -97,6 +99,18 @@ impl Runner for RunHooks {
 
     fn elsewhere(&self, attempt_id: AttemptId) -> Option<String> {
         self.slurm.upgrade()?.status(attempt_id)
+    }
+
+    fn stand(&self, attempt_id: AttemptId) -> Option<Stand> {
+        self.slurm.upgrade()?.stand(attempt_id)
+    }
+
+    fn unpaused(&self) -> (Vec<AttemptId>, Option<String>) {
+        self.slurm.upgrade().map(|slurm| slurm.unpaused()).unwrap_or_default()
+    }
+
+    fn say(&self, text: &str) {
+        (self.say.lock().unwrap_or_else(PoisonError::into_inner))(text);
     }
 
     fn run_paused(&self, paused: bool) {
