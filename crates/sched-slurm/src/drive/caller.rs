@@ -45,7 +45,10 @@ impl Shared {
         loop {
             match self.next() {
                 Next::Close => {
-                    self.cancel_all(); // no later process does it, and they would wait for their turn to do nothing
+                    // No later process does it, and they would wait for their turn to do nothing. That is no reason to wait for a Slurm that does not answer.
+                    if self.table().back_off_until.is_none() {
+                        self.cancel_all();
+                    }
                     return;
                 }
                 Next::Poll => self.poll(),
