@@ -22,6 +22,9 @@ use crate::view;
 use crate::view::printer::Display;
 use crate::view::run::{Ended, RunInfo};
 
+/// Prints a message for people.
+type Say = Box<dyn Fn(&str) + Send>;
+
 /// The display and the control socket of a run.
 pub(crate) struct Frontend {
     live: Option<Display<Ended>>,
@@ -55,7 +58,7 @@ impl Frontend {
     }
 
     /// A function that prints a message for people.
-    pub(crate) fn say_fn(&self) -> Box<dyn Fn(&str) + Send> {
+    pub(crate) fn say_fn(&self) -> Say {
         match &self.live {
             Some(live) => {
                 let printer = live.printer();
@@ -79,7 +82,7 @@ struct RunHooks {
     /// Of nothing, if no job goes there.
     slurm: Weak<Slurm>,
     recorder: Arc<Recorder>,
-    say: Mutex<Box<dyn Fn(&str) + Send>>,
+    say: Mutex<Say>,
 }
 
 impl Runner for RunHooks {
