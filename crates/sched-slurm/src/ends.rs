@@ -34,7 +34,7 @@ fn how(mark: &marks::End, limit: Option<Duration>, was_cancelled: bool) -> How {
         (EndKind::NoSpace, _) => How::CouldNotStart(
             "its node cannot write to the folder of the run: make room on its disk, or set BURSAR_STATE_DIR to another that all nodes share".to_owned(),
         ),
-        (EndKind::Asked, _) if was_cancelled && mark.code != 0 => How::Cancelled,
+        _ if was_cancelled && mark.code != 0 && mark.was_asked() => How::Cancelled,
         (EndKind::Exit, Some(after)) if OUT_OF_TIME.contains(&mark.code) && mark.wall >= after => {
             How::TimedOut { after }
         }

@@ -42,7 +42,7 @@ pub use drive::commands::Commands;
 pub use drive::folder::{Left, Remains, left, read_end};
 pub use drive::leftovers::{CancelError, cancel_left};
 pub use drive::rest::Rest;
-pub use drive::{Job, Listen, News, Settings, Slurm, check, check_request};
+pub use drive::{Job, Listen, News, Settings, Slurm, Stand, check, check_request};
 pub use error::SlurmError;
 pub use id::SlurmId;
 pub use request::{Request, Site, VramAs};

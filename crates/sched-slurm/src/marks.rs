@@ -8,7 +8,8 @@
 //! | `K.permit` | this program | the command has not begun |
 //! | `K.taken-…` | who renamed the permit | the rest of the name: a script by its job and process, or `bursar` |
 //! | `K.start` | the script | job id, node and time |
-//! | `K.prologue` | the script | the prologue has begun; removed when it has gone on to its last line, so before the command begins |
+//! | `K.prologue` | the script | has text: modules are loaded, or the prologue runs; empty: it has gone on to its last line, and the command begins; removed by this program: the command must not begin any more |
+//! | `K.module-N` | the script | the module with this number could not be loaded |
 //! | `K.end` | the script | how the command ended, when, and the CPU time it used; `bursar cancel` writes it for a script that was killed with its command |
 //! | `K.ended-KIND-CODE` | the script | how the command ended, if `K.end` cannot be written: it is the permit, renamed once more, which needs no room on the disk |
 //! | `K.frozen` | this program | Slurm was told to hold or to freeze it: the next process of the run thaws it |
@@ -25,6 +26,8 @@ pub const PERMIT: &str = "permit";
 pub const START: &str = "start";
 /// The ending of the mark of a prologue that runs, or died.
 pub const PROLOGUE: &str = "prologue";
+/// What opens the ending of the mark of a module that could not be loaded.
+pub const MODULE: &str = "module-";
 /// The ending of the mark of the end.
 pub const END: &str = "end";
 /// What opens the ending of a mark of the end that is a name alone.
@@ -109,7 +112,15 @@ pub struct End {
     pub is_whole: bool,
 }
 
+/// What a shell calls an end by SIGTERM.
+const TERMINATED: i32 = 128 + 15;
+
 impl End {
+    /// Whether its command ended because it was asked to, given that it was. Slurm asks command and script, and the command may end before its script hears of it.
+    pub fn was_asked(&self) -> bool {
+        self.kind == EndKind::Asked || (self.kind == EndKind::Exit && self.code == TERMINATED)
+    }
+
     /// Reads the text of a mark: `KIND CODE START END`, the two lines of `times`, and a line with a missing output, which may be empty.
     pub fn read(text: &str) -> Option<Self> {
         let mut lines = text.lines();

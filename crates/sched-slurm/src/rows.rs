@@ -148,8 +148,12 @@ impl Fate {
             "NODE_FAIL" => "its node failed".to_owned(),
             "CANCELLED" => "was cancelled in Slurm".to_owned(),
             "PREEMPTED" => "was preempted in Slurm".to_owned(),
-            state if matches!(self.reason.as_str(), "" | "None") => format!("is {} in Slurm", state.to_lowercase()),
-            state => format!("is {} in Slurm ({})", state.to_lowercase(), self.reason),
+            // So ends what a node kills for its memory without cgroups.
+            "FAILED" if self.reason == "JobLaunchFailure" => {
+                "was ended by its node (JobLaunchFailure), as is what takes more memory than its `ram`,".to_owned()
+            }
+            state if matches!(self.reason.as_str(), "" | "None") => format!("ended in Slurm as {state}"),
+            state => format!("ended in Slurm as {state} ({})", self.reason),
         }
     }
 }

@@ -32,7 +32,7 @@ pub(crate) enum Exit {
     NotFound = 4,
     /// Jobs are to go to Slurm, and its commands are not installed here, or nothing says who asks slurmrestd.
     NoSlurm = 5,
-    /// Slurm does not answer.
+    /// Slurm does not answer, or has not done in time what was asked.
     SlurmSilent = 6,
     /// Slurm has no such partition, or can never give a job what it wants.
     SlurmRefuses = 7,

@@ -45,7 +45,10 @@ impl Shared {
         loop {
             match self.next() {
                 Next::Close => {
-                    self.cancel_all(); // no later process does it, and they would wait for their turn to do nothing
+                    // No later process does it, and they would wait for their turn to do nothing. That is no reason to wait for a Slurm that does not answer.
+                    if self.table().back_off_until.is_none() {
+                        self.cancel_all();
+                    }
                     return;
                 }
                 Next::Poll => self.poll(),
@@ -394,6 +397,9 @@ impl Shared {
                     table.remove(attempt_id)
                 };
                 let Some(mut attempt) = lost else { return };
+                if in_prologue {
+                    self.folder.end_prologue(key);
+                }
                 attempt.apply(Event::Finished);
                 let outcome = if was_cancelled { Outcome::Stopped } else { Outcome::failed(why) };
                 attempt.report.ended(outcome);

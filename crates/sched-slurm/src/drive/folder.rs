@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::key::Key;
-use crate::marks::{self, END, ENDED, EndKind, OURSELVES, PERMIT, PROLOGUE, START, TAKEN};
+use crate::marks::{self, END, ENDED, OURSELVES, PERMIT, PROLOGUE, START, TAKEN};
 use crate::script;
 
 /// The folder, and the keys that were in it when it was opened.
@@ -87,7 +87,7 @@ pub fn left(folder: &Path) -> io::Result<Vec<Left>> {
     let mut all: Vec<Left> = found
         .into_iter()
         .filter_map(|(key, (what, was_cancelled))| {
-            let ended_itself = || read_end(folder, key).is_some_and(|end| end.code == 0 || end.kind != EndKind::Asked);
+            let ended_itself = || read_end(folder, key).is_some_and(|end| end.code == 0 || !end.was_asked());
             let was_cancelled = was_cancelled && !(what == Some(Remains::Ended) && ended_itself());
             Some(Left { key, what: what?, was_cancelled })
         })
@@ -271,7 +271,13 @@ impl Folder {
 
     /// Whether its prologue has begun, and has not come to its last line.
     pub(crate) fn is_in_prologue(&self, key: Key) -> bool {
-        self.file(key, PROLOGUE).exists()
+        // Read, not only looked at: a network file system may remember the length of a file.
+        fs::read(self.file(key, PROLOGUE)).is_ok_and(|text| !text.is_empty())
+    }
+
+    /// What is left of its prologue does not go on to the command.
+    pub(crate) fn end_prologue(&self, key: Key) {
+        let _ = fs::remove_file(self.file(key, PROLOGUE)); // Slurm ends what is left on the node
     }
 
     /// Removes everything of an attempt. Its permit is gone, so a script that starts now does nothing.

@@ -73,6 +73,18 @@ pub enum News<'a> {
     Ended,
 }
 
+/// Where an attempt stands with Slurm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Stand {
+    /// It waits there, or is about to be submitted.
+    Waits,
+    /// It runs, or is frozen.
+    Runs,
+    /// It is to be paused, and Slurm has not done that yet: it may run.
+    Unpaused,
+}
+
 /// The callback that gets [`News`]. It must be quick.
 pub type Listen = Box<dyn Fn(AttemptId, News<'_>) + Send + Sync>;
 
@@ -199,6 +211,18 @@ impl Slurm {
     pub fn status(&self, attempt_id: AttemptId) -> Option<String> {
         let table = self.shared.table();
         Some(table.attempts.get(&attempt_id)?.words(table.trouble.as_deref()))
+    }
+
+    /// Where an attempt stands; `None` if it is not with Slurm.
+    pub fn stand(&self, attempt_id: AttemptId) -> Option<Stand> {
+        Some(self.shared.table().attempts.get(&attempt_id)?.stand())
+    }
+
+    /// The attempts that are to be paused, and that Slurm has not paused; and why, if it does not answer.
+    pub fn unpaused(&self) -> (Vec<AttemptId>, Option<String>) {
+        let table = self.shared.table();
+        let unpaused = table.attempts.values().filter(|attempt| attempt.is_unpaused());
+        (unpaused.map(|attempt| attempt.attempt_id).collect(), table.trouble.clone())
     }
 }
 

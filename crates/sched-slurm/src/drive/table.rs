@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use sched_jobs::process::Watched;
 use sched_jobs::{AttemptId, Reporter};
 
-use super::Job;
+use super::{Job, Stand};
 use crate::batch::Batch;
 use crate::id::SlurmId;
 use crate::key::Key;
@@ -147,6 +147,30 @@ impl Attempt {
         self.pause_due.is_some() && self.is_frozen && is_settled
     }
 
+    /// Whether it is to be frozen, may run or begin in Slurm, and was not frozen there.
+    pub(super) fn is_unpaused(&self) -> bool {
+        let may_begin = self.state == State::Began || self.id.is_some() || self.was_called;
+        self.is_frozen
+            && may_begin
+            && !self.is_shelved
+            && self.kill_at.is_none()
+            && (self.id.is_none() || self.change().is_some())
+    }
+
+    /// Where it stands.
+    pub(super) fn stand(&self) -> Stand {
+        let is_pending = match &self.row {
+            Some(row) => row.is_pending(),
+            None => true,
+        };
+        match self.state {
+            _ if self.is_unpaused() => Stand::Unpaused,
+            State::Began => Stand::Runs,
+            _ if is_pending => Stand::Waits,
+            _ => Stand::Runs,
+        }
+    }
+
     /// Whether both can be tasks of one array.
     fn is_like(&self, other: &Self) -> bool {
         let of = |one: &Self| (one.key.attempt, one.key.edition, one.job.command.grace, one.is_frozen, one.is_alone);
@@ -165,6 +189,9 @@ impl Attempt {
             (State::Submitted, ..) => format!("{id}waits in the queue of Slurm"),
             _ => "it is about to be submitted to Slurm".to_owned(),
         };
+        if self.is_unpaused() {
+            text += "; it is to be paused, and Slurm has not done that yet";
+        }
         if let Some(trouble) = trouble {
             text += &format!("; {trouble}");
         }

@@ -137,11 +137,15 @@ impl Shared {
     }
 
     fn report(&self, attempt: Attempt, end: marks::End) {
-        let Attempt { attempt_id, key, job, report, watched, kill_at, .. } = attempt;
+        let Attempt { attempt_id, key, job, report, watched, kill_at, node, .. } = attempt;
         let measured = ends::measured(key, &end, job.command.limits.wall, kill_at.is_some());
         let mut verdict = watched.end(&measured.how);
         if end.kind == EndKind::Asked && kill_at.is_none() && end.code != 0 {
-            let why = format!("exited with {} after Slurm asked it to end", end.code);
+            let node = node.map_or_else(String::new, |node| format!(" on {node}"));
+            let why = format!(
+                "exited with {}{node} after Slurm asked it to end: its job was cancelled there, or its node taken out of service",
+                end.code
+            );
             verdict.outcome = Outcome::Failed(Cause::Error(why));
         }
         if !end.is_whole && end.kind != EndKind::NoSpace {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use sched_jobs::{AttemptId, Jobs, State, Target};
 use sched_slurm::request::{Submission, Terms};
 use sched_slurm::rows::{Fate, Row};
-use sched_slurm::{CallError, Cluster, Partition, Remains, SlurmId, left};
+use sched_slurm::{CallError, Cluster, Partition, Remains, SlurmId, Stand, left};
 
 use crate::fake::{Fake, Job, kill_all};
 use crate::play::{EFFECT, Play, slurm};
@@ -169,6 +169,28 @@ fn what_was_not_submitted_when_it_was_paused_is_submitted_when_it_is_resumed() {
     play.jobs.resume(Target::Run).unwrap();
     play.ends();
     assert_eq!(play.effects(), 1);
+}
+
+#[test]
+fn what_slurm_has_not_paused_is_not_called_paused_until_it_has() {
+    let (play, _) = begun(3, 2);
+    play.fake.state().is_down = true;
+    play.jobs.pause(Target::Run).unwrap();
+    let (unpaused, why) = play.slurm.unpaused();
+    assert_eq!((unpaused.len(), why.as_deref()), (3, Some("Slurm does not answer: down")));
+    assert_eq!(play.slurm.stand(attempt(&play, 0)), Some(Stand::Unpaused));
+    let words = play.slurm.status(attempt(&play, 0)).unwrap();
+    assert!(words.contains("is running on n1; it is to be paused, and Slurm has not done that yet"), "{words}");
+    play.fake.state().is_down = false;
+    play.until(|_| play.slurm.unpaused().0.is_empty());
+    assert!(are_frozen(&play, 2));
+    assert_eq!(play.slurm.stand(attempt(&play, 0)), Some(Stand::Runs));
+    assert_eq!(play.slurm.stand(attempt(&play, 2)), Some(Stand::Waits));
+    play.jobs.resume(Target::Run).unwrap();
+    fs::write(play.folder.path().join("go"), "").unwrap();
+    play.until(is_thawed);
+    start_waiting(&play.fake);
+    play.ends();
 }
 
 #[test]

@@ -136,11 +136,186 @@ fn a_prologue_that_exits_is_said_to_have_done_so_and_the_command_does_not_start(
 
 #[test]
 fn a_prologue_that_changes_the_shell_does_not_change_how_the_end_is_told() {
+    let prologues = [
+        "set -eu",
+        "set -Cf; IFS=/",
+        "PATH=/nonexist; export PATH",
+        "unset PATH",
+        "end() { :; }; bursar_end() { :; }; inner() { exit 9; }",
+        "echo() { exit 9; }; date() { exit 9; }; mv() { exit 9; }; rm() { exit 9; }; sh() { exit 9; }; command() { exit 9; }",
+        "alias exec='echo no' sh='echo no' end='echo no'",
+        "readonly p=5 n=5 c=5 K=5 bursar_p=5 bursar_c=5 bursar_k=5",
+        "n=1; p=1; c=0; m=m; bursar_n=1; bursar_c=0; bursar_m=m",
+        "set -- one two three; shift",
+        "trap 'exit 9' EXIT; trap '' TERM",
+        "cd /; umask 777; exec 3>&- 4</dev/null",
+        "ulimit -f 0",
+        "wait() { exit 9; }; kill() { exit 9; }",
+    ];
+    for prologue in prologues {
+        for limit in [None, Some(Duration::from_secs(60))] {
+            let folder = tempfile::tempdir().unwrap();
+            let folder = folder.path();
+            write(folder, "exit 5", |command, site| {
+                command.argv = vec!["/bin/sh".into(), "-c".into(), "echo effect; exit 5".into()];
+                command.limits.wall = limit;
+                command.cwd = Some(folder.to_owned());
+                site.prologue = Some(prologue.to_owned());
+            });
+            let output = shell(folder).stdout(Stdio::piped()).stderr(Stdio::piped()).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+            let end = end_of(folder);
+            assert_eq!((end.kind, end.code, end.missing), (EndKind::Exit, 5, None), "{prologue}: {said}");
+            assert_eq!((output.status.code(), &*said), (Some(5), "effect\n"), "{prologue}");
+            assert!(!folder.join("0.1.0.prologue").exists(), "{prologue}");
+        }
+    }
+}
+
+#[test]
+fn what_a_prologue_changes_in_the_environment_reaches_the_command_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = &folder.path().join("it's a folder");
+    fs::create_dir_all(folder.join("bin")).unwrap();
+    fs::create_dir(folder.join("deep")).unwrap();
+    fs::write(
+        folder.join("bin/tool"),
+        "#!/bin/sh\nprintf '%s|%s|%s|%s|' \"$MADE\" \"$SET\" \"$(umask)\" \"$PWD\" > ../out\n",
+    )
+    .unwrap();
+    std::fs::set_permissions(folder.join("bin/tool"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    write(folder, "", |command, site| {
+        command.argv = vec!["tool".into()];
+        command.cwd = Some(folder.clone());
+        command.env = vec![("SET".into(), "set".into())];
+        command.outputs = vec!["out".into()];
+        site.prologue = Some("PATH=\"$PWD/bin:$PATH\"\nexport MADE=\"made of $SET\"\numask 027\ncd deep".to_owned());
+    });
+    assert!(shell(folder).status().unwrap().success());
+    let there = folder.join("deep").display().to_string();
+    assert_eq!(fs::read_to_string(folder.join("out")).unwrap(), format!("made of set|set|0027|{there}|"));
+    assert_eq!(end_of(folder).missing, None);
+}
+
+#[test]
+fn variables_of_the_submitter_reach_the_command_as_they_are() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    write(folder, "exit 5", |_, site| site.prologue = Some("set -eu".to_owned()));
-    assert_eq!(shell(folder).status().unwrap().code(), Some(5));
-    assert_eq!((end_of(folder).kind, end_of(folder).code), (EndKind::Exit, 5));
+    write(folder, r#"echo "$n $p $K $S $c $m" > out"#, |command, _| {
+        command.cwd = Some(folder.to_owned());
+        command.env = vec![("K".into(), "of the job".into())];
+    });
+    let mut start = shell(folder);
+    start.envs([("n", "1"), ("p", "2"), ("K", "3"), ("S", "4"), ("c", "5"), ("m", "6")]);
+    assert!(start.status().unwrap().success());
+    assert_eq!(fs::read_to_string(folder.join("out")).unwrap(), "1 2 of the job 4 5 6\n");
+    assert_eq!((end_of(folder).kind, end_of(folder).missing), (EndKind::Exit, None));
+}
+
+#[test]
+fn a_request_to_end_after_a_prologue_reaches_the_command_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write(folder, "trap 'kill $!; exit 9' TERM; sleep 60 & touch ready; wait", |command, site| {
+        command.cwd = Some(folder.to_owned());
+        site.prologue = Some("trap 'exit 8' TERM; kill() { :; }".to_owned());
+    });
+    let mut start = shell(folder).spawn().unwrap();
+    while !folder.join("ready").exists() {
+        sleep(Duration::from_millis(10));
+    }
+    assert!(Process::new("kill").arg(start.id().to_string()).status().unwrap().success());
+    assert_eq!(start.wait().unwrap().code(), Some(9));
+    assert_eq!((end_of(folder).kind, end_of(folder).code), (EndKind::Asked, 9));
+}
+
+/// Slurm signals all processes of a job, one after the other.
+#[test]
+fn a_command_that_is_ended_a_moment_before_its_script_is_asked_was_asked_to_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write(folder, "echo $$ >pid.new; mv pid.new pid; exec sleep 60", |command, _| {
+        command.cwd = Some(folder.to_owned())
+    });
+    let mut start = shell(folder).spawn().unwrap();
+    while !folder.join("pid").exists() {
+        sleep(Duration::from_millis(10));
+    }
+    let pid = fs::read_to_string(folder.join("pid")).unwrap();
+    assert!(Process::new("kill").args([pid.trim(), &start.id().to_string()]).status().unwrap().success());
+    assert_eq!(start.wait().unwrap().code(), Some(143));
+    assert_eq!((end_of(folder).kind, end_of(folder).code), (EndKind::Asked, 143));
+}
+
+#[test]
+fn what_was_cancelled_and_ended_by_the_signal_did_not_end_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    for (line, was_cancelled) in [("kill -TERM $$", true), ("exit 143", true), ("exit 1", false), ("true", false)] {
+        write(folder, line, |_, _| ());
+        fs::write(folder.join("0.1.0.cancel"), "").unwrap();
+        shell(folder).stderr(Stdio::null()).status().unwrap();
+        assert_eq!(left(folder).unwrap()[0].was_cancelled, was_cancelled, "{line}");
+        let end = ends::measured(KEY, &end_of(folder), None, true);
+        assert_eq!(words(&end.how).contains("cancelled"), was_cancelled, "{line}: {:?}", end.how);
+    }
+}
+
+#[test]
+fn a_request_to_end_during_the_prologue_is_never_told_as_an_end_of_the_command() {
+    for (prologue, kind, code) in [
+        ("touch ready; while :; do sleep 0.05; done", EndKind::Asked, 143),
+        ("trap 'exit 0' TERM; touch ready; while :; do sleep 0.05; done", EndKind::Prologue, 0),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        write(folder, "echo effect >> effects", |command, site| {
+            command.cwd = Some(folder.to_owned());
+            site.prologue = Some(prologue.to_owned());
+        });
+        let mut start = shell(folder).spawn().unwrap();
+        while !folder.join("ready").exists() {
+            sleep(Duration::from_millis(10));
+        }
+        assert!(Process::new("kill").arg(start.id().to_string()).status().unwrap().success());
+        assert_eq!(start.wait().unwrap().code(), Some(code), "{prologue}");
+        assert_eq!((end_of(folder).kind, end_of(folder).code), (kind, code), "{prologue}");
+        assert!(!folder.join("effects").exists());
+    }
+}
+
+#[test]
+fn a_prologue_whose_attempt_was_given_up_does_not_go_on_to_the_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write(folder, "echo effect >> effects", |command, site| {
+        command.cwd = Some(folder.to_owned());
+        site.prologue = Some("rm 0.1.0.prologue".to_owned());
+    });
+    assert!(!shell(folder).stderr(Stdio::null()).status().unwrap().success());
+    assert_eq!(end_of(folder).kind, EndKind::Prologue);
+    assert!(!folder.join("effects").exists());
+}
+
+#[test]
+fn a_module_that_cannot_be_loaded_is_named_and_one_that_can_reaches_the_command() {
+    let module = "module() { [ \"$2\" != none/1 ] && export LOADED=\"$LOADED $2\" PATH=/nonexist; }";
+    for (second, kind, missing) in [("two/2", EndKind::Exit, None), ("none/1", EndKind::NoModule, Some("none/1"))] {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        write(folder, "", |command, site| {
+            command.argv = vec!["/bin/sh".into(), "-c".into(), "echo \"$LOADED\" >out".into()];
+            command.cwd = Some(folder.to_owned());
+            site.modules = vec!["one/1".to_owned(), second.to_owned()];
+        });
+        // In the place of the files that define it.
+        let script = folder.join("0.1.0.sh");
+        let text = fs::read_to_string(&script).unwrap();
+        fs::write(&script, text.replace("command -v module", &format!("{module}; command -v module"))).unwrap();
+        shell(folder).stderr(Stdio::null()).status().unwrap();
+        assert_eq!((end_of(folder).kind, end_of(folder).missing.as_deref()), (kind, missing));
+        assert_eq!(fs::read_to_string(folder.join("out")).ok(), missing.is_none().then(|| " one/1 two/2\n".to_owned()));
+    }
 }
 
 /// A folder of this name is in the way of the mark, as a disk without room is.

@@ -145,12 +145,13 @@ fn live_text(run: &RunRow, line: Option<&RunLine>) -> String {
         };
         return format!("{}  {name}  {}, but process {pid} {why}\n", run.id, run.status);
     };
+    let status = if line.unpaused > 0 { "pausing".to_owned() } else { run.status.to_string() };
     let count = |state: &str| line.counts.get(state).copied().unwrap_or(0);
     let total: usize = line.counts.values().sum();
     let mut text = format!(
         "{}  {name}  {} for {}  {}/{total} done{}  cpu {} · ram {}{}\n",
         run.id,
-        run.status,
+        status,
         time(Duration::from_millis(line.age_ms)),
         count("succeeded"),
         if count("failed") > 0 { format!(", {} failed", count("failed")) } else { String::new() },
@@ -174,7 +175,8 @@ fn job_cells(job: &JobLine) -> Vec<String> {
     says.extend(Some(job.attempts).filter(|attempts| *attempts > 1).map(|attempts| format!("attempt {attempts}")));
     says.extend(job.error.as_ref().map(|error| clean(error)));
     says.extend(job.elsewhere.as_ref().map(|words| clean(words)));
-    vec![clean(&job.name), job.state.clone(), says.join(", ")]
+    let state = job.stand.as_ref().unwrap_or(&job.state);
+    vec![clean(&job.name), clean(state), says.join(", ")]
 }
 
 /// `bursar runs`

@@ -81,14 +81,20 @@ fn steer(selector: &Selector, done: &str, request: impl Fn(Target) -> Request) -
         return Ok(Exit::Success);
     }
     let is_group = jobs.len() > 1;
-    let (mut done_count, mut refused) = (0, None);
+    let (mut done_count, mut refused, mut undone) = (0, None, None);
     for job in &jobs {
         match client.ask(request(Target { job: Some(job.clone()), subtree: selector.subtree })) {
             Ok(_) => done_count += 1,
+            Err(error @ AskError { why: Unanswered::Refused(_), .. }) if is_group && error.is_unpaused() => {
+                undone = Some(error)
+            }
             // Some jobs of a group may have ended: the others are still changed.
             Err(error @ AskError { why: Unanswered::Refused(_), .. }) if is_group => refused = Some(error),
             Err(error) => return Err(error.into()),
         }
+    }
+    if let Some(undone) = undone {
+        return Err(undone.into());
     }
     match (done_count, refused) {
         (0, Some(refused)) => Err(refused.into()),

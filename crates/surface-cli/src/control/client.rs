@@ -60,12 +60,20 @@ impl std::fmt::Display for AskError {
     }
 }
 
+impl AskError {
+    /// It was asked for, and Slurm has not done it yet.
+    pub(crate) fn is_unpaused(&self) -> bool {
+        matches!(&self.why, Unanswered::Refused(refusal) if refusal.kind == "not_paused")
+    }
+}
+
 impl From<AskError> for Failure {
     fn from(error: AskError) -> Failure {
         let exit = match &error.why {
             Unanswered::Refused(refusal) => match refusal.kind.as_str() {
                 "unknown_job" | "unknown_node" | "unknown_edge" => Exit::NotFound,
                 "ambiguous" | "bad_value" => Exit::Usage,
+                "not_paused" => Exit::SlurmSilent,
                 _ => Exit::Failed,
             },
             _ => Exit::Failed,

@@ -18,6 +18,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use sched_jobs::{AttemptId, ControlError, JobId, JobStatus, Jobs, State, What};
+use sched_slurm::Stand;
+
+use surface_text::amounts::counted;
 
 use super::event::{Event, Subject};
 use super::lines::{JobLine, RunLine};
@@ -42,6 +45,19 @@ pub(crate) trait Runner: Send + Sync {
     fn elsewhere(&self, attempt_id: AttemptId) -> Option<String> {
         let _ = attempt_id;
         None
+    }
+    /// Where such an attempt stands there.
+    fn stand(&self, attempt_id: AttemptId) -> Option<Stand> {
+        let _ = attempt_id;
+        None
+    }
+    /// The attempts that are to be paused, and that the other scheduler has not paused; and why, if it does not answer.
+    fn unpaused(&self) -> (Vec<AttemptId>, Option<String>) {
+        Default::default()
+    }
+    /// Tells this to the person who sees the run.
+    fn say(&self, text: &str) {
+        let _ = text;
     }
     /// The whole run was paused, or resumed.
     fn run_paused(&self, paused: bool) {
@@ -103,10 +119,12 @@ impl Controller for RunController {
             }
             Request::Pause(target) => {
                 let is_run = target.job.is_none();
+                let single = target.job.clone().filter(|_| !target.subtree);
                 self.jobs.pause(target.into_target())?;
                 if is_run {
                     self.runner.run_paused(true);
                 }
+                self.refuse_unpaused(single)?;
             }
             Request::Resume(target) => {
                 let is_run = target.job.is_none();
@@ -172,10 +190,46 @@ impl RunController {
         Ok(())
     }
 
-    /// Where a running job is, if another scheduler has it.
+    /// Refuses to call paused what another scheduler has not paused: of this job, or of all.
+    fn refuse_unpaused(&self, single: Option<String>) -> Result<(), Refusal> {
+        let (mut unpaused, why) = self.runner.unpaused();
+        if let Some(job) = single {
+            let id = self.jobs.status(job)?.id;
+            unpaused.retain(|attempt_id| attempt_id.job == id);
+        }
+        if unpaused.is_empty() {
+            return Ok(());
+        }
+        let why = why.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
+        let jobs = counted(unpaused.len(), "job");
+        let message = format!(
+            "Slurm has not paused {jobs} yet{why}: commands may still run. It is asked again until it does; `bursar resume` takes that back"
+        );
+        self.runner.say(&message);
+        Err(Refusal::new("not_paused", message, None))
+    }
+
+    /// Where a running job is, if another scheduler has it. What that has not paused may run, whatever is wanted.
     fn elsewhere(&self, status: &JobStatus) -> Option<String> {
         let attempt_id = AttemptId { job: status.id, attempt: status.attempts };
-        (status.state == State::Running).then(|| self.runner.elsewhere(attempt_id)).flatten()
+        let may_run = match status.state {
+            State::Running => true,
+            State::Paused => self.runner.stand(attempt_id) == Some(Stand::Unpaused),
+            _ => false,
+        };
+        may_run.then(|| self.runner.elsewhere(attempt_id)).flatten()
+    }
+
+    /// A job as `ps` shows it.
+    fn line(&self, status: JobStatus) -> JobLine {
+        let attempt_id = AttemptId { job: status.id, attempt: status.attempts };
+        let elsewhere = self.elsewhere(&status);
+        let stand = elsewhere.as_ref().and_then(|_| self.runner.stand(attempt_id)).map(|stand| match stand {
+            Stand::Waits => "pending",
+            Stand::Unpaused => "pausing",
+            _ => "running",
+        });
+        JobLine { elsewhere, stand: stand.map(str::to_owned), ..line(status) }
     }
 
     fn ps(&self, all: bool, limit: Option<usize>) -> RunLine {
@@ -204,11 +258,9 @@ impl RunController {
             cpu_slots: usage.cpu_slots,
             ram_mb: usage.ram_mb,
             vram_mb: usage.vram_mb,
-            jobs: shown
-                .into_iter()
-                .map(|status| JobLine { elsewhere: self.elsewhere(&status), ..line(status) })
-                .collect(),
+            jobs: shown.into_iter().map(|status| self.line(status)).collect(),
             more,
+            unpaused: self.runner.unpaused().0.len(),
         }
     }
 
@@ -251,5 +303,6 @@ fn line(status: JobStatus) -> JobLine {
         progress: status.progress,
         error: status.cause.map(|cause| cause.to_string()),
         elsewhere: None,
+        stand: None,
     }
 }

@@ -29,6 +29,8 @@ pub(crate) struct RunLine {
     pub(crate) jobs: Vec<JobLine>,
     /// Jobs that were left out.
     pub(crate) more: usize,
+    /// Jobs that are to be paused, and that another scheduler has not paused.
+    pub(crate) unpaused: usize,
 }
 
 /// A job, as in `ps`.
@@ -46,6 +48,9 @@ pub(crate) struct JobLine {
     /// Where it is, if another scheduler has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) elsewhere: Option<String>,
+    /// Its state there: `pending`, `running`, or `pausing` if it is to be paused and may still run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) stand: Option<String>,
 }
 
 impl JobLine {

@@ -20,6 +20,7 @@ use std::time::Duration;
 use mech_process::{KeeperProgram, Keepers, Recovered};
 use sched_jobs::process::{Class, Processes};
 use sched_jobs::{Config, Demand, GpuDriver, Jobs, State, Summary, Waits};
+use sched_slurm::Slurm;
 use surface_jobfile::Plan;
 use surface_journal::{Estimate, Event as Entry, Journal, JournalError, Outcome, RunLock};
 
@@ -49,6 +50,9 @@ pub(crate) struct RunJournal {
 
 /// How often the use of graphics cards is measured: often enough for jobs that are worth a card, and cheap.
 const VRAM_INTERVAL: Duration = Duration::from_millis(500);
+
+/// How long the end of a run may take without a word.
+const CLOSE_QUIET: Duration = Duration::from_secs(1);
 
 /// Everything that is decided before a run starts.
 pub(crate) struct RunSetup {
@@ -154,7 +158,7 @@ pub(crate) fn execute(mut setup: RunSetup) -> Result<u8, Failure> {
     let is_all_well = summary.is_some_and(|summary| summary.failed + summary.cancelled == 0);
     let signal = stop_state.signal.get().filter(|_| !is_all_well);
     let unwritten = frontend.close(match (signal, is_all_well) {
-        (Some(_), _) => Ended::Interrupted,
+        (Some(_), _) => Ended::Interrupted { late: recorder.late_count() },
         (None, true) => Ended::Succeeded,
         (None, false) => Ended::Failed,
     });
@@ -168,7 +172,7 @@ pub(crate) fn execute(mut setup: RunSetup) -> Result<u8, Failure> {
         say!("bursar: {warning}");
     }
     close(jobs, processes, &folder, &ends, broken.as_ref());
-    drop(slurm);
+    close_slurm(slurm);
     if broken.is_none() {
         // Nothing of the run runs, and every end is on the disk. A script that Slurm starts now finds no permit.
         let _ = fs::remove_dir_all(marks_dir(&folder));
@@ -320,6 +324,22 @@ fn wait(jobs: &Jobs, is_single: bool) -> Summary {
         }
     }
     summary(jobs.wait())
+}
+
+/// Drops the executor of Slurm, which may be making a call. If that takes long, a person is told.
+fn close_slurm(slurm: Option<Arc<Slurm>>) {
+    let Some(slurm) = slurm else { return };
+    let (closed, is_closed) = mpsc::channel::<()>();
+    let waits = std::thread::Builder::new().name("bursar-close".to_owned()).spawn(move || {
+        if is_closed.recv_timeout(CLOSE_QUIET) == Err(mpsc::RecvTimeoutError::Timeout) {
+            say!(
+                "bursar: the run is recorded; waiting until Slurm answers a call or that is given up, 20 s at most. Jobs that did not begin may stay in its queue, where they do nothing"
+            );
+        }
+    });
+    drop(slurm);
+    drop(closed);
+    let _ = waits.map(std::thread::JoinHandle::join); // it only prints
 }
 
 /// Drops everything, in the one right order.

@@ -9,11 +9,11 @@
 //! The display joins its thread, the socket waits for its threads, and the hooks hold the processes only weakly.
 
 use std::path::Path;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use sched_jobs::process::Processes;
 use sched_jobs::{AttemptId, JobId, Jobs};
-use sched_slurm::Slurm;
+use sched_slurm::{Slurm, Stand};
 
 use super::record::Recorder;
 use crate::control::{self, Runner, ServerHandle};
@@ -21,6 +21,9 @@ use crate::exit::say;
 use crate::view;
 use crate::view::printer::Display;
 use crate::view::run::{Ended, RunInfo};
+
+/// Prints a message for people.
+type Say = Box<dyn Fn(&str) + Send>;
 
 /// The display and the control socket of a run.
 pub(crate) struct Frontend {
@@ -46,7 +49,8 @@ impl Frontend {
         recorder: &Arc<Recorder>,
     ) {
         let slurm = slurm.map(Arc::downgrade).unwrap_or_default();
-        let hooks = RunHooks { processes: Arc::downgrade(processes), slurm, recorder: Arc::clone(recorder) };
+        let say = Mutex::new(self.say_fn());
+        let hooks = RunHooks { processes: Arc::downgrade(processes), slurm, recorder: Arc::clone(recorder), say };
         match control::serve(folder, run, jobs.clone(), Arc::new(hooks)) {
             Ok(served) => self.served = Some(served),
             Err(error) => self.say_fn()(&format!("other commands cannot reach this run: {error}")),
@@ -54,7 +58,7 @@ impl Frontend {
     }
 
     /// A function that prints a message for people.
-    pub(crate) fn say_fn(&self) -> Box<dyn Fn(&str) + Send> {
+    pub(crate) fn say_fn(&self) -> Say {
         match &self.live {
             Some(live) => {
                 let printer = live.printer();
@@ -78,6 +82,7 @@ struct RunHooks {
     /// Of nothing, if no job goes there.
     slurm: Weak<Slurm>,
     recorder: Arc<Recorder>,
+    say: Mutex<Say>,
 }
 
 impl Runner for RunHooks {
@@ -97,6 +102,18 @@ impl Runner for RunHooks {
 
     fn elsewhere(&self, attempt_id: AttemptId) -> Option<String> {
         self.slurm.upgrade()?.status(attempt_id)
+    }
+
+    fn stand(&self, attempt_id: AttemptId) -> Option<Stand> {
+        self.slurm.upgrade()?.stand(attempt_id)
+    }
+
+    fn unpaused(&self) -> (Vec<AttemptId>, Option<String>) {
+        self.slurm.upgrade().map(|slurm| slurm.unpaused()).unwrap_or_default()
+    }
+
+    fn say(&self, text: &str) {
+        (self.say.lock().unwrap_or_else(PoisonError::into_inner))(text);
     }
 
     fn run_paused(&self, paused: bool) {

@@ -48,6 +48,8 @@ struct Inner {
     unsettled: VecDeque<(u64, String)>,
     warnings: Vec<String>,
     last: Option<(i32, Option<String>)>,
+    /// Jobs that were interrupted, and succeeded.
+    late_count: u32,
 }
 
 /// How a command ended, for the journal.
@@ -95,8 +97,14 @@ impl Recorder {
         let broken = notices.clone();
         // At once: the next end, which would also show it, may be hours away, or never come.
         writer.on_error(move |error| drop(broken.send(Notice::JournalBroken(error)))); // fails only after the end of the run
-        let inner =
-            Inner { writer: Some(writer), tracks, unsettled: VecDeque::new(), warnings: Vec::new(), last: None };
+        let inner = Inner {
+            writer: Some(writer),
+            tracks,
+            unsettled: VecDeque::new(),
+            warnings: Vec::new(),
+            last: None,
+            late_count: 0,
+        };
         Recorder {
             inner: Mutex::new(inner),
             processes: OnceLock::new(),
@@ -172,6 +180,11 @@ impl Recorder {
     /// The exit code of the last command that ended, as a shell would give it; and a message, if it did not just exit.
     pub(crate) fn last(&self) -> Option<(i32, Option<String>)> {
         self.inner().last.clone()
+    }
+
+    /// How many jobs succeeded after they were asked to end, because the run was interrupted.
+    pub(crate) fn late_count(&self) -> u32 {
+        self.inner().late_count
     }
 
     /// Warnings of keepers for people.
@@ -298,7 +311,10 @@ impl Recorder {
         }
         if state == State::Cancelled && self.interrupted.load(Ordering::SeqCst) {
             match ended {
-                Some(ended) if ended.code == 0 => inner.end(job, attempt, State::Succeeded, Some(ended), None),
+                Some(ended) if ended.code == 0 => {
+                    inner.end(job, attempt, State::Succeeded, Some(ended), None);
+                    inner.late_count += 1;
+                }
                 ended if has_run => {
                     let token = ended.map(|ended| ended.token);
                     inner.write_end(job, Moved::new(job as u32, attempt + 1, State::Queued), token);

@@ -10,9 +10,10 @@
 //! their order. Cancelling the run is one step of the scheduler: a job that is not running then has ended.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use sched_jobs::process::Processes;
 use sched_jobs::{Jobs, State, Target};
@@ -22,6 +23,9 @@ use surface_journal::JournalError;
 
 use super::record::Recorder;
 use crate::signals::FirstSignal;
+
+/// How often the handler looks whether Slurm answers, while jobs are to end.
+const LOOK: Duration = Duration::from_millis(250);
 
 /// A notice for the handler.
 #[derive(Debug)]
@@ -81,7 +85,19 @@ pub(crate) fn start(handler: SignalHandler, notices: Receiver<Notice>) -> std::i
 
 impl SignalHandler {
     fn serve(&self, notices: &Receiver<Notice>) {
-        for notice in notices {
+        let mut is_told = false;
+        loop {
+            let is_ending = self.slurm.is_some() && self.stop_state.signal.get().is_some();
+            let notice =
+                if is_ending { notices.recv_timeout(LOOK) } else { notices.recv().map_err(RecvTimeoutError::from) };
+            let notice = match notice {
+                Ok(notice) => notice,
+                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) => {
+                    self.tell_of_slurm(&mut is_told);
+                    continue;
+                }
+            };
             match notice {
                 Notice::Signal(signal) => self.signalled(signal),
                 Notice::Failed if self.fail_fast => self.stop_all(),
@@ -99,24 +115,47 @@ impl SignalHandler {
     fn signalled(&self, signal: i32) {
         if self.stop_state.signal.note(signal) {
             self.recorder.interrupt();
-            (self.say)("stopping: running jobs were asked to end; Ctrl-C again kills them now");
+            let are = if self.slurm.is_some() { "are being" } else { "were" };
+            (self.say)(&format!("stopping: running jobs {are} asked to end; Ctrl-C again kills them now"));
             let _ = self.jobs.cancel_because(Target::Run, "the run was interrupted"); // a run is never unknown
         } else {
             (self.say)("killing running jobs");
             self.processes.hurry();
             self.slurm.iter().for_each(|slurm| slurm.hurry());
-            let unreachable = self.slurm.as_ref().and_then(|slurm| slurm.unreachable());
-            if let Some((why, running)) = unreachable.filter(|(_, running)| *running > 0) {
-                let (pid, run) = (std::process::id(), &self.run);
-                let (jobs, are) = if running == 1 {
-                    ("1 job runs on a node", "is")
-                } else {
-                    (&*format!("{running} jobs run on nodes"), "are")
-                };
-                (self.say)(&format!(
-                    "{jobs} and {are} killed when Slurm answers; now {why}. To leave at once: `kill -9 {pid}`, and later `bursar cancel {run}` or `bursar run --resume {run}`"
-                ));
+            if let Some((why, running)) = self.unreachable() {
+                self.say_how_to_leave(&why, running, "killed");
             }
+        }
+    }
+
+    /// Why Slurm does not end what runs, and how many run.
+    fn unreachable(&self) -> Option<(String, usize)> {
+        self.slurm.as_ref()?.unreachable().filter(|(_, running)| *running > 0)
+    }
+
+    fn say_how_to_leave(&self, why: &str, running: usize, what: &str) {
+        let (pid, run) = (std::process::id(), &self.run);
+        let (jobs, are) = match running {
+            1 => ("1 job runs on a node".to_owned(), "is"),
+            _ => (format!("{running} jobs run on nodes"), "are"),
+        };
+        (self.say)(&format!(
+            "{jobs} and {are} {what} when Slurm answers; now {why}. To leave at once: `kill -9 {pid}`, and later `bursar cancel {run}` or `bursar run --resume {run}`"
+        ));
+    }
+
+    /// Says once that Slurm does not end what runs, and how to leave; and when it answers again.
+    fn tell_of_slurm(&self, is_told: &mut bool) {
+        match (self.unreachable(), *is_told) {
+            (Some((why, running)), false) => {
+                self.say_how_to_leave(&why, running, "asked to end");
+                *is_told = true;
+            }
+            (None, true) if self.slurm.as_ref().is_some_and(|slurm| slurm.unreachable().is_none()) => {
+                (self.say)("Slurm answers again: running jobs are asked to end");
+                *is_told = false;
+            }
+            _ => {}
         }
     }
 

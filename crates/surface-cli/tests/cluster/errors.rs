@@ -50,6 +50,44 @@ fn an_option_with_which_nothing_is_submitted_is_named() {
 
 #[test]
 #[ignore = "needs a Slurm cluster: cargo xtask test cluster"]
+fn a_prologue_that_changes_the_shell_changes_no_end() {
+    for prologue in ["PATH=/nonexist", "end() { :; }", "echo() { :; }", "date() { echo no; }", "readonly p=5"] {
+        let lab = Lab::new(&format!(
+            "[slurm]\nprologue = '{prologue}'\n[job.a]\nretries = 1\ncommand = ['/bin/sh', '-c', 'echo a >> effects']"
+        ));
+        let output = lab.run(&["run", "jobs.toml", "--on", "slurm"]);
+        assert!(output.status.success(), "{prologue}: {}", text(&output));
+        lab.each_once(["a".to_owned()]);
+    }
+}
+
+#[test]
+#[ignore = "needs a Slurm cluster: cargo xtask test cluster"]
+fn while_slurm_is_away_a_pause_is_not_called_one_and_ctrl_c_says_how_to_leave() {
+    let lab = Lab::new("[job.a]\nrun = 'touch begun; while [ ! -e go ]; do sleep 0.1; done; echo a >> effects'");
+    let mut run = lab.start(&["run", "jobs.toml", "--on", "slurm"]);
+    lab.until("it begins", || lab.path("begun").exists() && text(&lab.run(&["ps"])).contains("is running on"));
+    lab.kill("slurmctld");
+    let paused = lab.run(&["pause"]);
+    assert_eq!(paused.status.code(), Some(6), "{}", text(&paused));
+    assert!(text(&paused).contains("Slurm has not paused 1 job yet"), "{}", text(&paused));
+    let shown = text(&lab.run(&["ps"])) + &text(&lab.run(&["why", "a"]));
+    assert!(shown.contains("  pausing for ") && shown.contains("Slurm has not done that yet"), "{shown}");
+    assert!(lab.run(&["resume"]).status.success());
+    run.signal("-INT");
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(run.0.stderr.take().unwrap()));
+    assert!(lines.any(|line| line.unwrap().contains("To leave at once: `kill -9 ")));
+    std::fs::write(lab.path("go"), "").unwrap();
+    // It ends by itself, and that is said.
+    let out = crate::lab::reader(run.0.stdout.take());
+    assert_eq!(lab.ended(&mut run).code(), Some(130));
+    let said = String::from_utf8(out.join().unwrap()).unwrap();
+    assert!(said.contains("1 of 1 job done, 1 after being asked to end"), "{said}");
+    lab.each_once(["a".to_owned()]);
+}
+
+#[test]
+#[ignore = "needs a Slurm cluster: cargo xtask test cluster"]
 fn a_prologue_that_dies_is_named() {
     for (prologue, code) in [("exit 3", 3), ("exec sh -c 'exit 3'", 3), ("kill -KILL $$", 137)] {
         let lab = Lab::new(&format!("[slurm]\nprologue = \"{prologue}\"\n[job.a]\nrun = 'touch effects'"));

@@ -61,7 +61,10 @@ pub(crate) enum Ended {
     /// Some did not.
     Failed,
     /// It was interrupted by a signal.
-    Interrupted,
+    Interrupted {
+        /// Jobs that succeeded after they were asked to end: they are done, though they count as cancelled.
+        late: u32,
+    },
 }
 
 /// Starts to show a run. Call it before the jobs are submitted; otherwise earlier events are known but not shown.

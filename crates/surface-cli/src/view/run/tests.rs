@@ -262,8 +262,12 @@ fn the_last_line_says_what_to_do_next() {
         "1 failed, 2 cancelled, 7 done in 41 s · run r-7f3a · retry: bursar run --resume r-7f3a --retry-failed"
     );
     assert_eq!(
-        line(Ended::Interrupted, [4, 0, 6]),
+        line(Ended::Interrupted { late: 0 }, [4, 0, 6]),
         "interrupted after 41 s: 4 of 10 jobs done · run r-7f3a · resume: bursar run --resume r-7f3a"
+    );
+    assert_eq!(
+        line(Ended::Interrupted { late: 2 }, [4, 0, 6]),
+        "interrupted after 41 s: 6 of 10 jobs done, 2 after being asked to end · run r-7f3a · resume: bursar run --resume r-7f3a"
     );
 }
 

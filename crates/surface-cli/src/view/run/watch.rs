@@ -329,8 +329,10 @@ impl Watcher {
             report.outcome = Some(match ended {
                 Ended::Succeeded => "succeeded",
                 Ended::Failed => "failed",
-                Ended::Interrupted => "interrupted",
+                Ended::Interrupted { .. } => "interrupted",
             });
+            let late = if let Ended::Interrupted { late } = ended { late } else { 0 };
+            let (succeeded, cancelled) = (succeeded + late, cancelled.saturating_sub(late));
             report.counts = Some(Counts::Jobs { succeeded, failed, cancelled });
             report.ran_ms = Some(ran.as_millis() as u64);
             self.emit(report);
@@ -346,7 +348,7 @@ impl Watcher {
             let line = match ended {
                 Ended::Succeeded => self.paint.green(&line),
                 Ended::Failed => self.paint.red(&line),
-                Ended::Interrupted => self.paint.yellow(&line),
+                Ended::Interrupted { .. } => self.paint.yellow(&line),
             };
             self.print(&line);
         }
@@ -397,9 +399,13 @@ pub(super) fn last_line(ended: Ended, run: &str, keeps: bool, total: usize, coun
                 "{failed} failed{cancelled}, {succeeded} done in {ran} · run {run} · retry: bursar run --resume {run} --retry-failed"
             )
         }
-        Ended::Interrupted => format!(
-            "interrupted after {ran}: {succeeded} of {} done · run {run} · resume: bursar run --resume {run}",
-            counted(total, "job")
-        ),
+        Ended::Interrupted { late } => {
+            let after = if late > 0 { format!(", {late} after being asked to end") } else { String::new() };
+            format!(
+                "interrupted after {ran}: {} of {} done{after} · run {run} · resume: bursar run --resume {run}",
+                succeeded + late,
+                counted(total, "job")
+            )
+        }
     }
 }
