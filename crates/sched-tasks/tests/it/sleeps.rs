@@ -14,8 +14,8 @@ use std::{
 };
 
 use sched_tasks::{
-    Nursery, NurseryOptions, Runtime, Sleep, block_on, channel, checkpoint, nursery, nursery_with, sleep, sleep_async,
-    timeout, yield_now,
+    Nursery, NurseryOptions, Runtime, Sleep, block_on, channel, checkpoint, internals::sleep_until, nursery,
+    nursery_with, sleep, sleep_async, timeout, yield_now,
 };
 
 use crate::support::cpu_share_at_rest;
@@ -232,7 +232,7 @@ fn sleeps_of_one_worker_end_in_the_order_they_are_due() {
                     n.spawn(move || {
                         let left = first.checked_duration_since(Instant::now());
                         was_late.fetch_or(left.is_none(), Relaxed);
-                        sleep(due.saturating_duration_since(Instant::now()));
+                        sleep_until(due); // not for a time from now: it may take long to get there
                         ended.lock().unwrap().push(due);
                     });
                 }
