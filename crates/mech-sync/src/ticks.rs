@@ -2,47 +2,75 @@
 //!
 //! Room: mechanism. Knows a counter and its rate; knows nothing of what is timed.
 //!
-//! # Invariant
-//! On one thread [`nanos`] never goes back. Between threads it may differ by what the processor's counters differ, so callers subtract with saturation.
+//! # Invariants
+//! - On one thread [`nanos`] never goes back. Between threads it may differ by what the processor's counters differ, so callers subtract with saturation.
+//! - No call waits for another thread: not for one that a fork left behind, either.
 //!
-//! # Why it holds
+//! # Why they hold
 //! On x86_64 the counter is used only if the processor says that it runs at one rate in all states (*invariant TSC*); its rate is measured once, against the system's clock. On
 //! aarch64 the architecture promises the same, and a register says the rate. Anywhere else the system's clock is read.
+//! Until a millisecond has passed since the first call the system's clock is read as well. Then whoever calls measures, and publishes the rate by one store, if no other did. From there on the counter
+//! is ahead of the clock by what a look at both took, so the next call sees no less than the last one.
 //!
-//! Not for deadlines: the rate is measured over a millisecond, so an hour may be off by some tenths of a second. It is for charging what ran.
+//! Not for deadlines: the rate is measured over a millisecond or more, so an hour may be off by some tenths of a second. It is for charging what ran.
+//!
+//! # Rejected
+//! A `OnceLock` whose first caller measures for a millisecond: in a child of a fork that came meanwhile every other call waited for ever.
 
-use std::sync::OnceLock;
-use std::time::Instant;
+use std::ptr;
+use std::sync::atomic::{
+    AtomicPtr,
+    Ordering::{AcqRel, Acquire},
+};
+use std::time::{Duration, Instant};
 
-/// How long the rate is measured.
-#[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
-const MEASURED_FOR: std::time::Duration = std::time::Duration::from_millis(1);
+/// How long the rate is measured, at least.
+const MEASURED_FOR: Duration = Duration::from_millis(1);
 
-/// What the counter said when this was first asked, and its rate.
+/// When this was first asked.
+static BEGUN: AtomicPtr<Begun> = AtomicPtr::new(ptr::null_mut());
+static RATE: AtomicPtr<Rate> = AtomicPtr::new(ptr::null_mut());
+
+struct Begun {
+    clock: Instant,
+    ticks: u64,
+}
+
 struct Rate {
+    /// What the counter said when it was measured, and what [`nanos`] said there.
     base: u64,
+    nanos: u64,
     /// Nanoseconds a tick, times 2^32. 0: the counter cannot be used.
     scale: u64,
-    clock: Instant,
 }
 
-fn rate() -> &'static Rate {
-    static RATE: OnceLock<Rate> = OnceLock::new();
-    RATE.get_or_init(|| {
-        let (clock, base) = both_clocks();
-        Rate { base, scale: counter::scale(clock, base).unwrap_or(0), clock }
-    })
+/// What was published at `place`, if need be now. Stays for ever.
+fn published<T>(place: &'static AtomicPtr<T>, make: impl FnOnce() -> T) -> &'static T {
+    let mut there = place.load(Acquire);
+    if there.is_null() {
+        let made = Box::into_raw(Box::new(make()));
+        there = match place.compare_exchange(ptr::null_mut(), made, AcqRel, Acquire) {
+            Ok(_) => made,
+            Err(first) => {
+                // SAFETY: from `Box::into_raw`, and no other thread has seen it.
+                drop(unsafe { Box::from_raw(made) });
+                first
+            }
+        };
+    }
+    // SAFETY: not null, from `Box::into_raw`, and what is published is not changed or freed any more.
+    unsafe { &*there }
 }
 
-/// The system's clock and the counter at one moment. Of several looks the shortest: a thread that loses its CPU between the two would measure that, too.
-fn both_clocks() -> (Instant, u64) {
+/// The system's clock and the counter at one moment, and how long the look took. Of several looks the shortest: a thread that loses its CPU between the two would measure that, too.
+fn both_clocks() -> (Duration, Instant, u64) {
     const LOOKS: usize = 8;
     let look = |_| {
         let (clock, ticks) = (Instant::now(), counter::read());
         (clock.elapsed(), clock, ticks)
     };
     let shortest = (0..LOOKS).map(look).min_by_key(|(took, ..)| *took);
-    shortest.map_or_else(|| (Instant::now(), counter::read()), |(_, clock, ticks)| (clock, ticks))
+    shortest.unwrap_or_else(|| look(0))
 }
 
 /// What the calling thread has had of the system.
@@ -66,21 +94,48 @@ pub fn thread_usage() -> Usage {
     Usage { on_cpu: nanos(usage.ru_utime) + nanos(usage.ru_stime), blocked: usage.ru_nvcsw as u64 }
 }
 
-/// Nanoseconds since some time before the first call. The first call takes a millisecond.
+/// Nanoseconds since some time before the first call.
 #[inline]
 pub fn nanos() -> u64 {
-    let rate = rate();
+    let rate = RATE.load(Acquire);
+    if rate.is_null() {
+        return nanos_by_clock();
+    }
+    // SAFETY: as in `published`.
+    let rate = unsafe { &*rate };
     if rate.scale == 0 {
-        return rate.clock.elapsed().as_nanos() as u64;
+        return nanos_by_clock();
     }
     let ticks = counter::read().saturating_sub(rate.base);
-    ((u128::from(ticks) * u128::from(rate.scale)) >> 32) as u64
+    rate.nanos + ((u128::from(ticks) * u128::from(rate.scale)) >> 32) as u64
+}
+
+/// The same by the system's clock. Measures the rate if it is time to.
+#[cold]
+#[inline(never)]
+fn nanos_by_clock() -> u64 {
+    let begun = published(&BEGUN, || {
+        let (_, clock, ticks) = both_clocks();
+        Begun { clock, ticks }
+    });
+    let now = begun.clock.elapsed().as_nanos() as u64;
+    if now >= MEASURED_FOR.as_nanos() as u64 && RATE.load(Acquire).is_null() {
+        published(&RATE, || measured(begun));
+    }
+    now
+}
+
+fn measured(begun: &Begun) -> Rate {
+    let (took, clock, base) = both_clocks();
+    let passed = clock.duration_since(begun.clock);
+    let scale = base.checked_sub(begun.ticks).and_then(|ticks| counter::scale(ticks, passed)).unwrap_or(0);
+    Rate { base, nanos: (passed + took).as_nanos() as u64, scale }
 }
 
 #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
 mod counter {
-    use super::*;
     use std::arch::x86_64::{__cpuid, _rdtsc};
+    use std::time::Duration;
 
     #[inline]
     pub(super) fn read() -> u64 {
@@ -88,8 +143,8 @@ mod counter {
         unsafe { _rdtsc() }
     }
 
-    /// None if the rate of the counter may change.
-    pub(super) fn scale(clock: Instant, base: u64) -> Option<u64> {
+    /// The rate, by what it counted in a time. None if it may change.
+    pub(super) fn scale(ticks: u64, passed: Duration) -> Option<u64> {
         const POWER: u32 = 0x8000_0007;
         const INVARIANT_TSC: u32 = 1 << 8;
         #[allow(unused_unsafe, reason = "newer compilers call it safe")]
@@ -98,19 +153,13 @@ mod counter {
         if last < POWER || power & INVARIANT_TSC == 0 {
             return None;
         }
-        while clock.elapsed() < MEASURED_FOR {
-            std::hint::spin_loop();
-        }
-        let (now, ticks) = both_clocks();
-        let (ticks, passed) = (ticks.checked_sub(base)?, now.duration_since(clock).as_nanos());
-        u64::try_from((passed << 32).checked_div(u128::from(ticks))?).ok()
+        u64::try_from((passed.as_nanos() << 32).checked_div(u128::from(ticks))?).ok()
     }
 }
 
 #[cfg(all(target_arch = "aarch64", not(loom), not(miri)))]
 mod counter {
-    use super::*;
-    use std::arch::asm;
+    use std::{arch::asm, time::Duration};
 
     #[inline]
     pub(super) fn read() -> u64 {
@@ -120,7 +169,7 @@ mod counter {
         ticks
     }
 
-    pub(super) fn scale(_: Instant, _: u64) -> Option<u64> {
+    pub(super) fn scale(_: u64, _: Duration) -> Option<u64> {
         let hertz: u64;
         // SAFETY: as above.
         unsafe { asm!("mrs {}, cntfrq_el0", out(reg) hertz, options(nomem, nostack, preserves_flags)) };
@@ -130,21 +179,19 @@ mod counter {
 
 #[cfg(any(not(any(target_arch = "x86_64", target_arch = "aarch64")), loom, miri))]
 mod counter {
-    use super::*;
+    use std::time::Duration;
 
     pub(super) fn read() -> u64 {
         0
     }
 
-    pub(super) fn scale(_: Instant, _: u64) -> Option<u64> {
+    pub(super) fn scale(_: u64, _: Duration) -> Option<u64> {
         None
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
