@@ -9,7 +9,7 @@
 //! # Why they hold
 //! On x86_64 the counter is used only if the processor says that it runs at one rate in all states (*invariant TSC*); its rate is measured once, against the system's clock. On
 //! aarch64 the architecture promises the same, and a register says the rate. Anywhere else the system's clock is read.
-//! Until a millisecond has passed since the first call the system's clock is read as well. Then whoever calls measures, and publishes the rate by one store, if no other did. From there on the counter
+//! Until a millisecond has passed since the first call the system's clock is read as well. Then the caller measures, and publishes the rate by one store, if no other did. From there on the counter
 //! is ahead of the clock by what a look at both took, so the next call sees no less than the last one.
 //!
 //! Not for deadlines: the rate is measured over a millisecond or more, so an hour may be off by some tenths of a second. It is for charging what ran.

@@ -42,16 +42,19 @@ impl Worker {
         self.look_at.set(tick.wrapping_add(until_look.min(until_postponed)));
     }
 
-    /// So many choices of a worker that is alone take [`decide::OLDEST_INTERVAL`], at the pace of the last ones.
+    /// After so many choices a worker that is alone looks again: more than last time, if those took less than [`decide::OLDEST_INTERVAL`], else fewer.
     fn look_interval_alone(&self, tick: u32) -> u32 {
         if self.stepwise.is_some() {
             return decide::GLOBAL_QUEUE_INTERVAL; // virtual time stands
         }
         let now = ticks::nanos();
         let (last_tick, last) = self.planned_at.replace((tick, now));
-        let (choices, took) = (tick.wrapping_sub(last_tick).max(1), now.saturating_sub(last));
-        let interval = OLDEST_NANOS * u64::from(choices) / took.max(1);
-        interval.clamp(1, decide::GLOBAL_QUEUE_INTERVAL.into()) as u32
+        let choices = tick.wrapping_sub(last_tick).min(decide::GLOBAL_QUEUE_INTERVAL);
+        if now.saturating_sub(last) < OLDEST_NANOS {
+            (2 * choices).clamp(1, decide::GLOBAL_QUEUE_INTERVAL)
+        } else {
+            (choices / 2).max(1)
+        }
     }
 
     /// Whether it is time to look at unstarted tasks of others.
