@@ -9,68 +9,76 @@
 //! # Why they hold
 //! On x86_64 the counter is used only if the processor says that it runs at one rate in all states (*invariant TSC*); its rate is measured once, against the system's clock. On
 //! aarch64 the architecture promises the same, and a register says the rate. Anywhere else the system's clock is read.
-//! Until a millisecond has passed since the first call the system's clock is read as well. Then the caller measures, and publishes the rate by one store, if no other did. From there on the counter
-//! is ahead of the clock by what a look at both took, so the next call sees no less than the last one.
+//! Until a millisecond has passed since the first call the system's clock is read as well. Then the first caller that claims it measures, and publishes the rate by one store; the others read the clock
+//! meanwhile, and for ever in a child of a fork that came then. From there on the counter is ahead of the clock by what a look at both took, so the next call sees no less than the last one.
 //!
 //! Not for deadlines: the rate is measured over a millisecond or more, so an hour may be off by some tenths of a second. It is for charging what ran.
 //!
 //! # Rejected
-//! A `OnceLock` whose first caller measures for a millisecond: in a child of a fork that came meanwhile every other call waited for ever.
+//! - A `OnceLock` whose first caller measures for a millisecond: in a child of a fork that came meanwhile every other call waited for ever.
+//! - Values in a `Box`: the task that happens to call first would pay for it from its budget.
 
-use std::ptr;
 use std::sync::atomic::{
-    AtomicPtr,
-    Ordering::{AcqRel, Acquire},
+    AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
 };
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long the rate is measured, at least.
 const MEASURED_FOR: Duration = Duration::from_millis(1);
 
-/// When this was first asked.
-static BEGUN: AtomicPtr<Begun> = AtomicPtr::new(ptr::null_mut());
-static RATE: AtomicPtr<Rate> = AtomicPtr::new(ptr::null_mut());
+// What `Rate::state` says.
+const UNKNOWN: u32 = 0;
+const CLAIMED: u32 = 1;
+const KNOWN: u32 = 2;
 
-struct Begun {
-    clock: Instant,
+/// The counter when this was first asked, and the clock, which is written after it: 0 until then.
+static FIRST_TICKS: AtomicU64 = AtomicU64::new(0);
+static FIRST_NANOS: AtomicU64 = AtomicU64::new(0);
+
+static RATE: Rate = Rate {
+    state: AtomicU32::new(UNKNOWN),
+    base: AtomicU64::new(0),
+    nanos: AtomicU64::new(0),
+    scale: AtomicU64::new(0),
+};
+
+/// Read when `state` is KNOWN; written by the thread that made it CLAIMED.
+struct Rate {
+    state: AtomicU32,
+    /// What the counter said when it was measured, and what [`nanos`] said there.
+    base: AtomicU64,
+    nanos: AtomicU64,
+    /// Nanoseconds a tick, times 2^32. 0: the counter cannot be used.
+    scale: AtomicU64,
+}
+
+/// The system's clock.
+fn clock() -> u64 {
+    let mut time = std::mem::MaybeUninit::<libc::timespec>::zeroed();
+    // SAFETY: the pointer is to a structure of the right type, which the call fills. It cannot fail for this clock; if it did, it would stay 0.
+    let time = unsafe {
+        libc::clock_gettime(libc::CLOCK_MONOTONIC, time.as_mut_ptr());
+        time.assume_init()
+    };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Clock and counter at one moment.
+struct Look {
+    took: u64,
+    clock: u64,
     ticks: u64,
 }
 
-struct Rate {
-    /// What the counter said when it was measured, and what [`nanos`] said there.
-    base: u64,
-    nanos: u64,
-    /// Nanoseconds a tick, times 2^32. 0: the counter cannot be used.
-    scale: u64,
-}
-
-/// What was published at `place`, if need be now. Stays for ever.
-fn published<T>(place: &'static AtomicPtr<T>, make: impl FnOnce() -> T) -> &'static T {
-    let mut there = place.load(Acquire);
-    if there.is_null() {
-        let made = Box::into_raw(Box::new(make()));
-        there = match place.compare_exchange(ptr::null_mut(), made, AcqRel, Acquire) {
-            Ok(_) => made,
-            Err(first) => {
-                // SAFETY: from `Box::into_raw`, and no other thread has seen it.
-                drop(unsafe { Box::from_raw(made) });
-                first
-            }
-        };
-    }
-    // SAFETY: not null, from `Box::into_raw`, and what is published is not changed or freed any more.
-    unsafe { &*there }
-}
-
-/// The system's clock and the counter at one moment, and how long the look took. Of several looks the shortest: a thread that loses its CPU between the two would measure that, too.
-fn both_clocks() -> (Duration, Instant, u64) {
+/// Of several looks the shortest: a thread that loses its CPU between the two would measure that, too.
+fn both_clocks() -> Look {
     const LOOKS: usize = 8;
     let look = |_| {
-        let (clock, ticks) = (Instant::now(), counter::read());
-        (clock.elapsed(), clock, ticks)
+        let (clock_then, ticks) = (clock(), counter::read());
+        Look { took: clock() - clock_then, clock: clock_then, ticks }
     };
-    let shortest = (0..LOOKS).map(look).min_by_key(|(took, ..)| *took);
-    shortest.unwrap_or_else(|| look(0))
+    (0..LOOKS).map(look).min_by_key(|look| look.took).expect("several looks")
 }
 
 /// What the calling thread has had of the system.
@@ -97,39 +105,40 @@ pub fn thread_usage() -> Usage {
 /// Nanoseconds since some time before the first call.
 #[inline]
 pub fn nanos() -> u64 {
-    let rate = RATE.load(Acquire);
-    if rate.is_null() {
+    if RATE.state.load(Acquire) != KNOWN {
         return nanos_by_clock();
     }
-    // SAFETY: as in `published`.
-    let rate = unsafe { &*rate };
-    if rate.scale == 0 {
-        return nanos_by_clock();
+    let scale = RATE.scale.load(Relaxed);
+    if scale == 0 {
+        return clock();
     }
-    let ticks = counter::read().saturating_sub(rate.base);
-    rate.nanos + ((u128::from(ticks) * u128::from(rate.scale)) >> 32) as u64
+    let ticks = counter::read().saturating_sub(RATE.base.load(Relaxed));
+    RATE.nanos.load(Relaxed) + ((u128::from(ticks) * u128::from(scale)) >> 32) as u64
 }
 
 /// The same by the system's clock. Measures the rate if it is time to.
 #[cold]
 #[inline(never)]
 fn nanos_by_clock() -> u64 {
-    let begun = published(&BEGUN, || {
-        let (_, clock, ticks) = both_clocks();
-        Begun { clock, ticks }
-    });
-    let now = begun.clock.elapsed().as_nanos() as u64;
-    if now >= MEASURED_FOR.as_nanos() as u64 && RATE.load(Acquire).is_null() {
-        published(&RATE, || measured(begun));
+    let (now, first) = (clock(), FIRST_NANOS.load(Acquire));
+    if first == 0 {
+        let look = both_clocks();
+        // Of several one; and one that is forked meanwhile leaves 0, and the counter is never used.
+        if FIRST_TICKS.compare_exchange(0, look.ticks.max(1), Relaxed, Relaxed).is_ok() {
+            FIRST_NANOS.store(look.clock, Release);
+        }
+    } else if now.saturating_sub(first) >= MEASURED_FOR.as_nanos() as u64
+        && RATE.state.compare_exchange(UNKNOWN, CLAIMED, Relaxed, Relaxed).is_ok()
+    {
+        let look = both_clocks();
+        let (ticks, passed) = (look.ticks.checked_sub(FIRST_TICKS.load(Relaxed)), look.clock - first);
+        let scale = ticks.and_then(|ticks| counter::scale(ticks, Duration::from_nanos(passed))).unwrap_or(0);
+        RATE.base.store(look.ticks, Relaxed);
+        RATE.nanos.store(look.clock + look.took, Relaxed);
+        RATE.scale.store(scale, Relaxed);
+        RATE.state.store(KNOWN, Release);
     }
     now
-}
-
-fn measured(begun: &Begun) -> Rate {
-    let (took, clock, base) = both_clocks();
-    let passed = clock.duration_since(begun.clock);
-    let scale = base.checked_sub(begun.ticks).and_then(|ticks| counter::scale(ticks, passed)).unwrap_or(0);
-    Rate { base, nanos: (passed + took).as_nanos() as u64, scale }
 }
 
 #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
@@ -192,6 +201,8 @@ mod counter {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     #[test]
