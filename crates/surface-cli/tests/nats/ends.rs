@@ -6,28 +6,7 @@ use std::time::{Duration, Instant};
 
 use test_support::{Broker, until};
 
-use crate::site::{LIMIT, Site, link};
-
-const FLOW: &str = r#"
-[part.here]
-nodes = ["clock"]
-[part.there]
-nodes = ["out"]
-
-[node.clock]
-kind = "every"
-interval = "1ms"
-
-[node.out]
-kind = "write"
-path = "out.txt"
-append = true
-
-[[edge]]
-from = "clock"
-to = "out"
-over = "OVER/clock"
-"#;
+use crate::site::{FLOW, LIMIT, Site, link};
 
 /// Runs a part once more: it is refused in one line.
 fn refused(site: &Site, part: &str, said: &str) {

@@ -5,28 +5,7 @@ use std::time::Duration;
 
 use test_support::{Broker, until};
 
-use crate::site::{LIMIT, Process, Site, link};
-
-const FLOW: &str = r#"
-[part.here]
-nodes = ["clock"]
-[part.there]
-nodes = ["out"]
-
-[node.clock]
-kind = "every"
-interval = "1ms"
-
-[node.out]
-kind = "write"
-path = "out.txt"
-append = true
-
-[[edge]]
-from = "clock"
-to = "out"
-over = "OVER/clock"
-"#;
+use crate::site::{FLOW, LIMIT, Process, Site, link};
 
 /// How many messages the broker has acknowledged, of the only flow.
 fn stored(site: &Site) -> u64 {

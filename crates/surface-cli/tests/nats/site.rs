@@ -11,6 +11,28 @@ use test_support::Broker;
 /// Whatever is waited for comes within this time, also on a busy machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 
+/// A number each millisecond, from the part `here` to a file of the part `there`.
+pub(crate) const FLOW: &str = r#"
+[part.here]
+nodes = ["clock"]
+[part.there]
+nodes = ["out"]
+
+[node.clock]
+kind = "every"
+interval = "1ms"
+
+[node.out]
+kind = "write"
+path = "out.txt"
+append = true
+
+[[edge]]
+from = "clock"
+to = "out"
+over = "OVER/clock"
+"#;
+
 /// A broker, and a folder beside its files.
 pub(crate) struct Site {
     pub(crate) broker: Broker,
